@@ -339,6 +339,7 @@ class Compilers:
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
             from cuesta.lowering.capture.as_eager import as_eager
+            from cuesta.lowering.capture.fx_storages import exchange_last
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.lowering.capture.recomputed_scores import key_draws
             from cuesta.places_of_inputs import count_slices_from_their_bases
@@ -371,6 +372,7 @@ class Compilers:
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
             flipped = read_memory(gm)
+            exchange_last(gm)
             if kind != "backward":
                 view_the_inputs(gm, [position for position, _ in flipped])
             flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]

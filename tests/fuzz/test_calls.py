@@ -1031,6 +1031,10 @@ FOUND: dict[str, Case] = {
         ["v4 = x.expand(2, *x.shape).reshape(-1)", "v5 = x[None] @ x.t()"], "(v4, v4[1:], v4, v5, v5)", [(2, 3, 2)], {},
         "all",
     ),
+    "97030668": Case(
+        ["x = numbers(23, torch.float32)", "z = torch._neg_view(numbers(70, torch.float16, c, c))"], ["x", "z"], [],
+        ["x.data = x.data * 2", "v1 = x * -1.5", "z.copy_(v1 * 0.5)"], "z * 1", [(1, 1, 1)], {}, "",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1064,7 +1068,7 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
+that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed of an input before it is given data, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
 DTensors of sizes that change.
 """
 
