@@ -2,8 +2,8 @@
 
 Where eager runs an operator on a subclass within a function that is compiled (the graph is broken there, or the
 function is left to Python), the subclass makes its results in Python, and Dynamo takes the constructor for one more
-function to compile. To know the argument `self` it asks for the parts, which the constructor has still to set, and fails
-the call (torch 2.11; 2.13 compiles it):
+function to compile. To know the argument `self` it asks for the parts, which the constructor has still to set, and
+fails the call (torch 2.11; 2.13 compiles it):
 
     def __init__(self, a, b):
         self.a, self.b = a, b        # AttributeError: 'Pair' object has no attribute 'a'
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def leave_constructors(gm: GraphModule, inputs: Sequence[Any]) -> None:
-    """Lets Python run the constructors of the tensor subclasses that a graph of Dynamo's is given or gives, and of their
-    parts.
+    """Lets Python run the constructors of the tensor subclasses that a graph of Dynamo's is given or gives, and of
+    their parts.
     """
     from torch._dynamo.eval_frame import skip_code
 

@@ -46,8 +46,9 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def check_folder(folder: Path) -> None:
-    """That nobody else can put a file there, or a folder in its place. Errors: RefusedFolderError; OSError where there is
-    none.
+    """That nobody else can put a file there, or a folder in its place.
+
+    Errors: RefusedFolderError; OSError where there is none.
     """
     if (why := why_not_ours(os.stat(folder))) is not None:
         what, change = why

@@ -65,7 +65,8 @@ def turn(path: Path) -> Iterator[bool]:
 
 
 def _locked(lock: Path) -> tuple[int | None, bool]:
-    """The lock's file, open, or None when it was not to be had in time; and whether one who had it first ended its turn.
+    """The lock's file, open, or None when it was not to be had in time; and whether one who had it first ended his turn
+    in order.
 
     Errors: OSError, RefusedError.
     """

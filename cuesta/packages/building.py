@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 
 from cuesta.dialects.core.structs import struct
 from cuesta.options import Options
-from cuesta.packages.arrangement import misfit
 from cuesta.packages import container
+from cuesta.packages.arrangement import misfit
 from cuesta.packages.capture import capture
 from cuesta.packages.graph import Graph, PackageError
 from cuesta.packages.machines import machine_of

@@ -1003,7 +1003,10 @@ FOUND: dict[str, Case] = {
         [(1, 3, 2)], {}, "all",
     ),
     "96004087": Case(
-        ["x = numbers(5, torch.float32, c, a)", "y = Pair(numbers(2, torch.int64, c, a), numbers(2, torch.int64, c, a))"],
+        [
+            "x = numbers(5, torch.float32, c, a)",
+            "y = Pair(numbers(2, torch.int64, c, a), numbers(2, torch.int64, c, a))",
+        ],
         ["x", "y"], [], ["v3 = y.flatten().bincount(minlength=0) + 1"], "v3 / (x.abs() + 1)", [(0, 1, 1)], {}, "", True,
     ),
     "96005024": Case(
@@ -1067,9 +1070,10 @@ that operators write to, draws of which only the size is asked, changes that are
 of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
-gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed of an input before it is given data, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
-DTensors of sizes that change.
+gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a
+function that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed
+of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
+subclasses, those of windows, complex DTensors of sizes that change.
 """
 
 

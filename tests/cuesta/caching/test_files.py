@@ -75,7 +75,8 @@ def test_a_folder_that_lies_in_another_users_is_not_used(
 
 
 @pytest.mark.parametrize(
-    ("mode", "is_taken"), [(0o777, False), (0o770, False), (0o703, False), (0o1777, True), (0o1770, True), (0o755, True)]
+    ("mode", "is_taken"),
+    [(0o777, False), (0o770, False), (0o703, False), (0o1777, True), (0o1770, True), (0o755, True)],
 )
 def test_a_folder_that_lies_where_others_can_write(
     mode: int, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
