@@ -45,7 +45,7 @@ class Seconds(MutableMapping[str, float]):
     __slots__ = ("_spent", "_stages")
 
     def __init__(self, spent: Mapping[str, float] | None = None) -> None:
-        self._stages, self._spent = array("H"), array("d")
+        self._stages, self._spent = array("I"), array("d")
         self.update(spent or {})
 
     def _place(self, name: str) -> int | None:

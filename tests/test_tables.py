@@ -39,6 +39,7 @@ FINITE = {
     "cuesta/explain/reading.py:_fields": "one for each dataclass of explanations",
     "cuesta/fallbacks.py:_told": OVERLOADS,
     "cuesta/fallbacks.py:_listeners": "those of `with` blocks that are open",
+    "cuesta/record.py:_numbers": "one for each name of a stage, ours and of extensions",
     "cuesta/record.py:records": "documented: `clear_records()` empties it; torch itself keeps more of every graph",
     "cuesta/laws/values.py:numbers_of": TYPES,
     "dialects/aten/ops.py:_classes": OVERLOADS,
