@@ -32,8 +32,8 @@ _LONGEST_WAIT = 0.2
 
 
 def _processors() -> int:
-    """How many threads can run at a time."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many threads can run at a time; 1 where that is not said."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 class _LinkedByLlvm:

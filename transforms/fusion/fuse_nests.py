@@ -46,7 +46,7 @@ from cuesta.transforms.fusion.pair import Move, Pair
 from cuesta.transforms.fusion.partial import partial
 from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
-from cuesta.transforms.fusion.siblings import Siblings, are_small
+from cuesta.transforms.fusion.siblings import Siblings, are_small, may_be_one, small_groups
 from cuesta.transforms.fusion.space import volume
 from cuesta.transforms.fusion.unroll import unroll
 from cuesta.transforms.reductions.members import plain_members
@@ -108,6 +108,12 @@ class _Fusion:
                 nest = self.fuse_producers_into(op)
                 nest = self.merge_with_sibling(nest)
                 self.siblings.add(nest, self.facts.sites(nest))
+        nests = [op for op in ops_of(self.block) if isinstance(op, loops.NestOp) and not op.operands]
+        for group in small_groups(nests):
+            merged: loops.NestOp | None = None
+            for nest in group:
+                both = merged is not None and may_be_one(merged, nest)
+                merged = self.merge_siblings(nest, merged) if merged is not None and both else nest
 
     def merge_with_sibling(self, nest: loops.NestOp) -> loops.NestOp:
         """S; Q -> one nest with the stages of both, when they have one domain and read one large tensor.
@@ -116,7 +122,11 @@ class _Fusion:
         between them, and large results would be kept in memory across it; the pointwise one is to be inlined.
         """
         sibling = self.siblings.of(nest, self.facts.sites(nest))
-        if sibling is None or self.is_to_be_inlined(nest) or self.is_to_be_inlined(sibling):
+        return nest if sibling is None else self.merge_siblings(nest, sibling)
+
+    def merge_siblings(self, nest: loops.NestOp, sibling: loops.NestOp) -> loops.NestOp:
+        """The same of two; a nest that stays apart is given back."""
+        if self.is_to_be_inlined(nest) or self.is_to_be_inlined(sibling):
             return nest
         if scatters_on_gpu(nest) or scatters_on_gpu(sibling):
             self.refuse(nest, sibling, SCATTERS)

@@ -4,6 +4,7 @@ also nests of few points that share nothing but their domain: one launch is less
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from xdsl.ir import SSAValue
@@ -27,8 +28,7 @@ _MOST_OUTS = 8
 Source: measured by `make bench-constants ARGS='--only siblings._MOST_OUTS'`
 """
 
-_Key = tuple[SSAValue | str, tuple[sym.IndexExpr, ...]]
-"""What is read, or the device of what is small, and the domain."""
+_Key = tuple[SSAValue, tuple[sym.IndexExpr, ...]]
 
 
 class Siblings:
@@ -40,13 +40,11 @@ class Siblings:
 
     def add(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> None:
         """Remembers a nest that reads `sources`."""
-        for key in (*_keys(nest, sources), *_small(nest)):
+        for key in _keys(nest, sources):
             self._known.setdefault(key, []).append(nest)
 
     def of(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> loops.NestOp | None:
-        """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads; else one
-        that is as small.
-        """
+        """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads."""
         for key in _keys(nest, sources):
             known = self._known.get(key, [])
             while known and known[-1].parent is not nest.parent:  # others compute it now
@@ -57,12 +55,6 @@ class Siblings:
                 continue
             if is_pointwise(nest) == is_pointwise(found) and not _keeps_from_splitting(nest, found):
                 return found
-        for key in _small(nest):
-            known = [one for one in self._known.get(key, ()) if one.parent is nest.parent and one is not nest]
-            self._known[key] = known
-            # What is alike is left for `join-launches`, which makes one launch of any number.
-            if known and _names(known[-1]) != _names(nest) and len(known[-1].results) + len(nest.results) <= _MOST_OUTS:
-                return known[-1]
         return None
 
 
@@ -70,16 +62,29 @@ def _keys(nest: loops.NestOp, sources: Iterable[SSAValue]) -> list[_Key]:
     return [(source, nest.sizes) for source in sources if _is_worth_sharing(source)]
 
 
-def _small(nest: loops.NestOp) -> list[_Key]:
-    """What nests of points that are small have in common with others, on a device that is asked for each launch."""
-    points = volume(nest.sizes)
-    if not nest.results or not traits_of(nest.results[0]).blocks or not isinstance(points, int) or points >= _LARGE:
-        return []
-    return [(device_of(tensor_type_of(nest.results[0])), nest.sizes)] if is_pointwise(nest) else []
+def small_groups(nests: Iterable[loops.NestOp]) -> list[list[loops.NestOp]]:
+    """Nests of few points that may be one launch on a device that is asked for each, by their domain, in order. What
+    others are like is left for `join-launches`, which makes one launch of any number.
+    """
+    groups: dict[tuple[str, tuple[sym.IndexExpr, ...]], list[loops.NestOp]] = {}
+    for nest in nests:
+        points = volume(nest.sizes)
+        is_small = nest.results and isinstance(points, int) and points < _LARGE
+        if is_small and traits_of(nest.results[0]).blocks and is_pointwise(nest):
+            device = device_of(tensor_type_of(nest.results[0]))
+            groups.setdefault((device, nest.sizes), []).append(nest)
+    found: list[list[loops.NestOp]] = []
+    for group in groups.values():
+        if len(group) > 1:
+            names = [tuple([op.name for op in ops_of(nest.body)]) for nest in group]
+            often = Counter(names)
+            found.append([nest for nest, name in zip(group, names, strict=True) if often[name] == 1])
+    return found
 
 
-def _names(nest: loops.NestOp) -> list[str]:
-    return [op.name for op in ops_of(nest.body)]
+def may_be_one(first: loops.NestOp, second: loops.NestOp) -> bool:
+    """Whether a nest of both would not have too many results."""
+    return len(first.results) + len(second.results) <= _MOST_OUTS
 
 
 def _is_worth_sharing(source: SSAValue) -> bool:

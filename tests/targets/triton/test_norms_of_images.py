@@ -49,6 +49,7 @@ def test_what_reads_a_norm_of_groups_computes_its_points() -> None:
     with torch.no_grad(), interpreted_cuda() as programs:
         assert_close_to_float64(compiled, model, [torch.randn(2, 3, 6, 10, 10)], gradients=False)
     kernels = texts_of(programs[0])
-    assert len(kernels) == 4, "the input's layout; what is normalised, with parts of sums; statistics; means"
-    assert sum(name == "div" for kernel in kernels for name, _ in kernel.signature) == 2, "stored once, read once"
+    assert len(kernels) == 3, "the input's layout; what is normalised, with its statistics; means"
+    read = [name for kernel in kernels for name, _ in kernel.signature]
+    assert read.count("convolution") == 2 and "div" not in read, "so little is computed again, and nothing of it stored"
     assert_compiles(kernels)

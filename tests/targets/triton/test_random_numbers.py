@@ -118,7 +118,7 @@ def test_draws_compile() -> None:
     with interpreted_cuda(run_it=False) as (programs):
         torch.compile(function, backend="cuesta", fullgraph=True)()
     texts = texts_of(programs[0])
-    assert len(texts) >= 8
+    assert sum(len(text.signature) - 1 for text in texts) >= 8, "beside the key"
     assert_compiles(texts)
 
 
