@@ -35,46 +35,9 @@ from cuesta.lowering.capture.inserting import closure_of, fake_mode_of, users_of
 _aten = torch.ops.aten
 
 LEAST_BYTES: Final = 1 << 28
-"""So many bytes a part may have of a result of twice as many or more, which is taken apart wherever that saves memory.
+"""So many bytes of a product's result are taken apart, and so many a part may have.
 
 Source: a choice: a part of 1024 rows of 128k numbers in 16 bits, at which a product is as fast as a whole one.
-"""
-SMALL_BYTES: Final = 1 << 26
-"""A product's result of fewer bytes than that is left whole, and so many are to be saved at least.
-
-Source: a bound: beside what a model takes otherwise it is little, and each part takes launches, and time to compile.
-"""
-SAVED: Final = 0.25
-"""This part of the bytes that two tensors as large as the result take is to be saved at least by parts.
-
-Source: a choice: what is saved by less, tensors that live at the same time elsewhere may take.
-"""
-SLOWER: Final = 0.2
-"""By this part of the time, as estimated, parts may make it slower where the result has fewer than `2 * LEAST_BYTES`.
-
-Source: what the issue allows. The estimate says 0.27 of 8192 tokens of 2048 numbers and 128,256 columns in 8 parts, for
-which 0.14 were measured beside TorchInductor (`make bench-vocabulary`, an H100): it is no less than what happens.
-"""
-RATE: Final = 6e14
-"""Operations a second of a library's products of 16 bits.
-
-Source: `RATE` of `transforms/products/tiles.py`.
-"""
-SPEED: Final = 3.3e12
-"""Bytes a second that memory moves.
-
-Source: `SPEED` of `transforms/products/tiles.py`; 8192 by 2048, above: 1.05 GB more a part took 0.3 ms.
-"""
-PASSES: Final = 6
-"""How often the result of a product is written or read as a whole, with its gradient: by the products, and by two
-kernels between them.
-
-Source: counted.
-"""
-FEW: Final = (2, 4, 8)
-"""Into how many parts a result of fewer than `2 * LEAST_BYTES` may be taken.
-
-Source: a bound: more have fewer than `FEWEST` rows, or read the weight for few rows.
 """
 MOST_PARTS: Final = 16
 """Into so many parts the rows are taken at most.
@@ -153,7 +116,7 @@ def _is_worth_it(product: Node) -> bool:
     value = product.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype not in _TYPES or not _is_static(value):
         return False
-    return value.numel() * value.element_size() >= min(SMALL_BYTES, 2 * LEAST_BYTES)
+    return value.numel() * value.element_size() >= 2 * LEAST_BYTES
 
 
 class _Region:
@@ -177,10 +140,6 @@ class _Region:
         self.sums: set[Node] = set()
         self.sliced: dict[tuple[Node, Node], int] = {}
         """The dim along which a node of the body reads a part of what is no part of it."""
-        value = _value(product)
-        self.bytes = value.numel() * value.element_size()
-        self.count = min(MOST_PARTS, -(-self.bytes // LEAST_BYTES)) if self.bytes >= 2 * LEAST_BYTES else FEW[-1]
-        """Into how many parts the rows are taken."""
 
     @staticmethod
     def around(graph: Graph, product: Node, dependent: set[Node], given: set[Node]) -> _Region | None:
@@ -204,8 +163,6 @@ class _Region:
         visible = {one for one in tree_leaves(graph.output_node().args) if isinstance(one, Node)}
         if len(region.parts()) < 2 or not all(region.takes(node) for node in region.body):
             return None
-        if not region.is_chosen():
-            return None
         if any(region.is_large(node) and (node in visible or node in region.turned) for node in region.leaving()):
             return None
         is_gradient = [node in region.sums or node in dependent for node in region.leaving()]
@@ -222,46 +179,10 @@ class _Region:
 
     def parts(self) -> list[tuple[int, int]]:
         """Where the parts of the rows begin, and how many rows each has: as many as another, but for the last one."""
-        step = max(FEWEST, -(-self.rows // (self.count * ALIGNED)) * ALIGNED)
+        value = _value(self.product)
+        count = min(MOST_PARTS, -(-value.numel() * value.element_size() // LEAST_BYTES))
+        step = max(FEWEST, -(-self.rows // (count * ALIGNED)) * ALIGNED)
         return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
-
-    def is_chosen(self) -> bool:
-        """Whether parts save memory for what they take of time; notes how many there are to be."""
-        if self.bytes >= 2 * LEAST_BYTES:
-            return self.saved() > 0
-        for self.count in FEW:
-            least = max(SMALL_BYTES, SAVED * 2 * self.bytes)
-            if len(self.parts()) == self.count and self.saved() >= least and self.slower() <= SLOWER:
-                return True
-        return False
-
-    def saved(self) -> float:
-        """Bytes that parts save: the result and its gradient are there for a part at a time, three tensors as large as
-        one, but gradients of 1 are kept for the backward pass, those that are sums in f32.
-        """
-        kept, inside = 0, set(self.body)
-        for node in self.leaving():
-            outside = closure_of([node], lambda one: [user for user in one.users if user not in inside])
-            if node in self.tangents and any(one.op == "output" for one in outside):
-                value = _value(node)
-                kept += value.numel() * (4 if node in self.sums else value.element_size())
-        return 2 * self.bytes - 3 * self.bytes / len(self.parts()) - kept
-
-    def slower(self) -> float:
-        """The part of the time of products and of what is done to their results that parts take besides: each reads
-        what all rows have in common again, and reads and writes the sums over rows.
-        """
-        time = PASSES * self.bytes / SPEED
-        again = 0
-        for node in self.body:
-            if node.target is _aten.mm.default:
-                left, right = (_value(cast("Node", one)) for one in node.args[:2])
-                time += 2 * left.numel() * right.shape[-1] / RATE
-                if node not in self.sums:
-                    again += right.numel() * right.element_size()
-            if node in self.sums:
-                again += 8 * _value(node).numel()
-        return (len(self.parts()) - 1) * again / SPEED / time
 
     def takes(self, node: Node) -> bool:
         """Whether a node may be computed for a part of the rows; notes how."""

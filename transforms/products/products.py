@@ -260,7 +260,7 @@ def product_of(
     bias, scalar = bias_of(call), element_type_of(call.results[which])
     # A contraction has factors of two axes each; nests of a processor read whatever there is.
     contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
-    narrow = factor_type(call, left, right) if contracts and not is_convolution else None
+    narrow = factor_type(call, left, right, tf32=tf32) if contracts and not is_convolution else None
     if call.overload in NARROWED and narrow is None:
         return None
     if "add" in call.overload and (reason := unknown_factors(call)) is not None:

@@ -138,30 +138,30 @@ func.func @main(%x : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>, %b :
 
 // Near miss: two dear functions.
 // CHECK:      func.func @main
-// CHECK-NEXT:   %a = loops.nest (%i : 4)
-// CHECK:        %y = loops.nest (%j : 8)
-func.func @main(%x : tensor<4xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<4xbf16, #aten.layout<device = "cuda:0">>) -> tensor<8xbf16, #aten.layout<device = "cuda:0">> {
-  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32, #aten.layout<device = "cuda:0">>) {
-    %v = loops.load %x[%i] : tensor<4xbf16, #aten.layout<device = "cuda:0">>
+// CHECK-NEXT:   %a = loops.nest (%i : 4194304)
+// CHECK:        %y = loops.nest (%j : 8388608)
+func.func @main(%x : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>) -> tensor<8388608xbf16, #aten.layout<device = "cuda:0">> {
+  %a = loops.nest (%i : 4194304) outs(%o : tensor<4194304xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%i] : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>
     %n = elem.convert %v : bf16 to f32
     %s = elem.sigmoid %n : f32
-    %u = loops.load %x[%i] : tensor<4xbf16, #aten.layout<device = "cuda:0">>
+    %u = loops.load %x[%i] : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>
     %m = elem.convert %u : bf16 to f32
     %t = elem.tanh %m : f32
     %w = elem.mul %s, %t : f32
-    loops.store %w, %o[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    loops.store %w, %o[%i] : tensor<4194304xf32, #aten.layout<device = "cuda:0">>
   }
-  %y = loops.nest (%j : 8) outs(%o : tensor<8xbf16, #aten.layout<device = "cuda:0">>) {
+  %y = loops.nest (%j : 8388608) outs(%o : tensor<8388608xbf16, #aten.layout<device = "cuda:0">>) {
     %k = loops.index [%j] : i64
-    %four = elem.constant 4 : i64
+    %four = elem.constant 4194304 : i64
     %l = elem.lt %k, %four : i64
     %r = elem.ge %k, %four : i64
     %p = elem.constant 0.5 : bf16
-    %q = loops.load %b[%j - 4] if %r else %p : tensor<4xbf16, #aten.layout<device = "cuda:0">>
+    %q = loops.load %b[%j - 4194304] if %r else %p : tensor<4194304xbf16, #aten.layout<device = "cuda:0">>
     %n = elem.convert %q : bf16 to f32
-    %v = loops.load %a[%j] if %l else %n : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %v = loops.load %a[%j] if %l else %n : tensor<4194304xf32, #aten.layout<device = "cuda:0">>
     %w = elem.convert %v : f32 to bf16
-    loops.store %w, %o[%j] : tensor<8xbf16, #aten.layout<device = "cuda:0">>
+    loops.store %w, %o[%j] : tensor<8388608xbf16, #aten.layout<device = "cuda:0">>
   }
-  func.return %y : tensor<8xbf16, #aten.layout<device = "cuda:0">>
+  func.return %y : tensor<8388608xbf16, #aten.layout<device = "cuda:0">>
 }
