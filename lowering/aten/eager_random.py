@@ -1,6 +1,7 @@
 """Eager's random numbers on the CPU, generated: its words by a call of ours, and what it makes of each in nests.
 
-    number k of f32      ←  the lower 24 bits of word k, times 2^-24; of 16 bits: that, rounded, and 0 for 1
+    number k of f32      ←  the lower 24 bits of word k, times 2^-24; of 16 bits: that, rounded, and 0 for 1, or with
+                            torch 2.11 as many lower bits as the type has digits
     number k of f64      ←  the lower 53 bits of words 2k (above) and 2k + 1, times 2^-53
     bernoulli(p) k       ←  whether such a number of f64 is below p, whatever the type of the result
     integer k in [a, b)  ←  a + word k mod (b − a), for ranges below 2^28
@@ -12,6 +13,7 @@ which it checks one by one, results that are not contiguous, which it fills in t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -31,6 +33,7 @@ LEAST = 256
 _LOW = 0xFFFFFFFF
 _DROPPED = {"f16": 13, "bf16": 16}
 """Bits of f32 that a type has not. (Multiples of 2^-24 have no others where numbers of f16 are denormal.)"""
+_DIGITS = {"f16": 11, "bf16": 8}
 _LONG_RANGE = 1 << 28
 """The first range for which eager takes two words."""
 
@@ -75,6 +78,20 @@ def _rounded(builder: LoopBuilder, value: Scalar, dropped: int) -> Scalar:
     return builder.bitcast((bits + up) & -(1 << dropped), f32)
 
 
+@functools.cache
+def _are_rounded() -> bool:
+    """Whether the torch at hand rounds numbers of f32 to 16 bits; torch 2.11 takes lower bits of each word."""
+    import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    with unset_fake_temporarily():
+        narrow, wide = (
+            torch.rand(8, dtype=dtype, device="cpu", generator=torch.Generator().manual_seed(0))
+            for dtype in (torch.bfloat16, torch.float32)
+        )
+        return torch.equal(narrow, wide.to(torch.bfloat16))
+
+
 def _rand(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     element = element_of(op.results[0])
     if element == f64:
@@ -83,6 +100,9 @@ def _rand(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         decline(f"uniform numbers of {element}")
 
     def number(word: Scalar) -> Scalar:
+        if element != f32 and not _are_rounded():
+            digits = _DIGITS[str(element)]
+            return (word & ((1 << digits) - 1)).convert(f32) * 2.0**-digits
         value = (word & ((1 << 24) - 1)).convert(f32) * 2.0**-24
         if element == f32:
             return value

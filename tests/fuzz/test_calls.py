@@ -989,6 +989,11 @@ FOUND: dict[str, Case] = {
         ["v14 = (x * 2).sin()", "v14.register_hook(lambda g: g.clamp(-1, 1))"], "v14, v14.unsqueeze(0)", [(2, 3, 2)],
         {}, "odd",
     ),
+    "98008090": Case(
+        ["y = numbers(41, torch.int8, c, b)", "y = dynamic(y, 0)"], ["y"], [],
+        ["v14 = (y > 0) * torch.tensor(2, dtype=torch.bfloat16)"], "torch.rand_like(v14)", [(0, 1, 2)],
+        {"dynamic": None}, "",
+    ),
     "96000821": Case(
         ["y = numbers(46, torch.float32).requires_grad_()"], ["y"], [],
         [
