@@ -199,8 +199,10 @@ def _hold_llvm() -> None:
 
 
 def _free_llvm() -> None:
-    _workers.changed.release()
-    let_go_of_llvm()
+    try:
+        _workers.changed.release()
+    finally:  # an interrupt may have come before this was taken
+        let_go_of_llvm()
 
 
 def _free_llvm_in_child() -> None:

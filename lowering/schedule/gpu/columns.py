@@ -131,7 +131,7 @@ Source: from tilings of four nests on an H100: 1.21 to 1.47 with no more than el
 """
 AGAIN, AGAIN_WARPS = 8192, 16
 """Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, where they are read
-again: 1.00 and 1.16 of f32, of three nests of bf16 1.00, 1.00 and 1.01 (1.14, 1.08 and 1.08 with columns of a segment).
+again: 1.00 and 1.16 of f32, of three nests of bf16 1.01, 1.00 and 1.02 (1.76, 1.14 and 1.20 with columns of a segment).
 Where columns of 16 bits are few, half as many elements and twice as many warps: 8192 x 1000 took 26 us, and 40.
 
 Source: from tilings of random nests on an H200.
@@ -266,7 +266,7 @@ def _looped(given: Columns, machine: Machine) -> Tile:
     if given.width < 4 and columns < wanted and not given.running:
         tile, warps = tile // 2, 2 * warps
     points = min(power_of_two(given.points), max(1, tile // columns))
-    full = columns * points >= min(tile, AGAIN) and not given.running and not given.wide
+    full = columns * points >= tile and not given.running and not given.wide
     return Tile(columns, points, min(warps, machine.warps) if full else None)
 
 

@@ -413,8 +413,10 @@ class _Chooser:
             lanes, self.settled = power_of_two(points), True
             return {**self.columns(root, SHORT_TILE // lanes, lanes), "warps": SHORT_TILE // POINTWISE_WARP}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
-            aligned = self.begin_at_sectors(root, leaves, root.axes[-1])
-            tile = columns.short_tile(points, self.width(), aligned) if self.reads_again(leaves) else None
+            tile = None
+            if self.reads_again(leaves):
+                aligned = self.begin_at_sectors(root, leaves, root.axes[-1])
+                tile = columns.short_tile(points, self.width(), aligned)
             if tile is not None:
                 self.settled = self.width() < 4  # the model takes narrow loads for twice what they are
                 return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
