@@ -46,6 +46,9 @@ CHOICES: Mapping[str, Choice] = {
         gpu="the parallel axis of those lanes, as axes are when they are merged: 1 the last, 2 the one before it; "
         "0 all of them as one",
     ),
+    "joined": Choice(
+        _COUNT, gpu="so many of the last parallel axes are one, the last, when `along` and `across` count"
+    ),
     "across": Choice(_COUNT, gpu="another parallel axis that a tile has lanes along, counted like `along`"),
     "height": Choice(_POWER, gpu="lanes along it"),
     "warps": Choice(_POWER, gpu="of a program"),

@@ -31,7 +31,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, 
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.walks import leaders
 from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, broken, pieces, side_by_side
-from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
+from cuesta.transforms.tilings.space import WARP, Tiling, dimension_of, has_tilings, refinements, tilings
 
 Around = tuple[tuple[int, int, int], ...]
 """What a program goes through step by step: axes, how many points a step is, and how many steps."""
@@ -266,19 +266,12 @@ class _Counting:
         self.axes: dict[Group, Axes] = {}
         """Of the dimensions of tiles, the axes that they go along as one."""
         programs = math.prod(sizes[axis] for axis in axes)
-        if height > 1:
-            axis = axes[-choices["across"]]
-            tiles.append(((axis, height),))
-            programs = programs // max(1, sizes[axis]) * -(-sizes[axis] // height)
-        if rows > 1:
-            along = choices["along"]
-            if along == 0:
-                tiles.append(self.spread(axes, rows))
-                programs = -(-programs // rows)
-            else:
-                axis = axes[-along]
-                tiles.append(((axis, rows),))
-                programs = programs // max(1, sizes[axis]) * -(-sizes[axis] // rows)
+        for name, lanes in (("across", height), ("along", rows)):
+            if lanes > 1:
+                dimension = dimension_of(axes, choices, name)
+                tiles.append(self.spread(dimension, lanes))
+                points = math.prod(sizes[axis] for axis in dimension)
+                programs = programs // max(1, points) * -(-points // lanes)
         self.programs = programs
         self.tiles = tiles
         self.again = self.cache = self.loads = self.lines = self.work = self.digits = self.shuffles = self.scans = 0.0

@@ -4,6 +4,7 @@
     rows    so many lanes along it, where something is reduced; `lanes` is then along what is reduced
     lanes   so many lanes along it, in a pointwise kernel
     across  another parallel axis that the tile has lanes along, `height` of them, counted like `along`
+    joined  so many of the last parallel axes are one, the last, when `along` and `across` count
 
 `tilings` lists those that a nest may have; a model of what each costs chooses among them (`cost.py`).
 """
@@ -11,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from cuesta.dialects import sym
@@ -76,6 +77,17 @@ Source: a bound against the time that choosing takes.
 """
 
 
+def dimension_of(axes: Sequence[int], tiling: Mapping[str, int], name: str = "along") -> Sequence[int]:
+    """The axes that lanes go along as if they were one, outermost first; `name` says whether `along` or `across`."""
+    number, joined = tiling[name], tiling.get("joined", 1)
+    if number == 0:
+        return axes
+    if number == 1:
+        return axes[-joined:]
+    end = len(axes) - joined - number + 2
+    return axes[end - 1 : end]
+
+
 def has_tilings(analysis: NestAnalysis) -> bool:
     """Whether a nest has tilings to choose from: it reads something, its sizes are known, and no point waits for
     another.
@@ -121,6 +133,7 @@ class _Space:
         self.runs = any(leaf.running for leaf in leaves)
         self.longest = min(power_of_two(points), SCANNED if self.runs else LARGEST)
         self.shared = _shared(analysis)
+        self.joined = _joined(analysis, self.sizes)
         in_order = any(_stride(one, axis) in (1, -1) for leaf in leaves for axis in leaf.axes for one in leaf.accesses)
         self.fewest = min(self.longest, PIECE) if self.runs and (in_order or self.longest <= PIECE) else 1
         self.one_by_one = self.fewest == 1 or not in_order
@@ -130,25 +143,25 @@ class _Space:
     def volume(self, axes: Sequence[int]) -> int:
         return max(1, math.prod(self.sizes[axis] for axis in axes))
 
-    def most(self, along: int) -> int:
-        """The lanes that an axis fills."""
-        return power_of_two(self.volume(self.axes if along == 0 else [self.axes[-along]]))
+    def most(self, tiling: Tiling, name: str = "along") -> int:
+        """The lanes that the axes of a tile fill, along one dimension of it."""
+        return power_of_two(self.volume(dimension_of(self.axes, tiling, name)))
 
     def of_points(self) -> Iterator[Tiling]:
         """Of a pointwise kernel."""
         for along in self.candidates:
-            for lanes in dict.fromkeys(min(lanes, self.most(along)) for lanes in (512, 1024, 2048)):
+            for lanes in dict.fromkeys(min(lanes, self.most({"along": along})) for lanes in (512, 1024, 2048)):
                 if lanes > 1:
                     yield self.with_warps({"along": along, "lanes": lanes})
         single = [one for one in self.candidates if one]
         shared = [one for one in self.shared if one not in single]
-        for across, along, height, lanes in self.rectangles([*single, *shared]):
-            yield self.with_warps({"along": along, "lanes": lanes, "across": across, "height": height})
+        for rectangle, lanes in self.rectangles([*single, *shared]):
+            yield self.with_warps({**rectangle, "lanes": lanes})
 
     def of_loops(self) -> Iterator[Tiling]:
         """Of a kernel that reduces or scans."""
         for along in self.candidates:
-            most = self.most(along)
+            most = self.most({"along": along})
             rows = 1
             while rows <= min(most, 512):
                 if rows == 1 and along == self.candidates[-1] and along != 0:
@@ -160,8 +173,8 @@ class _Space:
         if self.can_have_rows and self.runs and self.fewest == 1:
             yield from self.scans_of_threads()
         if self.can_have_rows and self.goes_alone:
-            for across, along, height, rows in self.rectangles([one for one in self.candidates if one]):
-                yield self.with_warps({"along": along, "rows": rows, "lanes": 1, "across": across, "height": height})
+            for rectangle, rows in self.rectangles([one for one in self.candidates if one]):
+                yield self.with_warps({**rectangle, "rows": rows, "lanes": 1})
 
     def scans_of_threads(self) -> Iterator[Tiling]:
         """Tiles so narrow, or of so few warps, that threads go along rows only, and each scans what it has by itself:
@@ -172,7 +185,7 @@ class _Space:
                 rows = WARP * warps * beside
                 for each in SCANNED_BY_THREADS:
                     lanes = min(self.longest, each // beside)
-                    if lanes > 1 and rows <= self.most(along):
+                    if lanes > 1 and rows <= self.most({"along": along}):
                         yield {"along": along, "rows": rows, "lanes": lanes, "warps": warps}
 
     def own_lanes(self, rows: int) -> list[int]:
@@ -188,20 +201,25 @@ class _Space:
         """Whether so many lanes may go along what is reduced."""
         return lanes >= self.fewest or (lanes == 1 and self.one_by_one)
 
-    def rectangles(self, every: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    def rectangles(self, every: Sequence[int]) -> Iterator[tuple[Tiling, int]]:
         """Tiles of two dimensions, the other one along one of these axes: where accesses disagree about which axis is
-        contiguous, or something is the same for all its points.
+        contiguous, or something is the same for all its points. Each without its lanes along the first, and these.
         """
         for along in (one for one in self.candidates if one):
             for across in every:
                 if across == along or (across < along and across in self.candidates):
                     continue
-                wide, high = self.most(along), self.most(across)
-                for height, lanes in ((32, 32), (64, 64), (16, 64), (64, 16), (32, 128), (128, 32)):
-                    # Where an axis is short, the other takes what it leaves.
-                    own = min(height * max(1, lanes // wide), high), min(lanes * max(1, height // high), wide)
-                    if min(own) > 1:
-                        yield across, along, *own
+                yield from self.of_rectangle({"along": along, "across": across})
+        for across in (one for one in every if self.joined > 1 and one > self.joined):
+            yield from self.of_rectangle({"along": 1, "across": across - self.joined + 1, "joined": self.joined})
+
+    def of_rectangle(self, tiling: Tiling) -> Iterator[tuple[Tiling, int]]:
+        """Tiles along two dimensions, high and wide. Where one is short, the other takes what it leaves."""
+        wide, high = self.most(tiling), self.most(tiling, "across")
+        for height, lanes in ((32, 32), (64, 64), (16, 64), (64, 16), (32, 128), (128, 32)):
+            own = min(height * max(1, lanes // wide), high), min(lanes * max(1, height // high), wide)
+            if min(own) > 1:
+                yield {**tiling, "height": own[0]}, own[1]
 
     def elements(self, tiling: Tiling) -> int:
         """Of a tile."""
@@ -221,10 +239,10 @@ class _Space:
             warps <= self.machine.warps
             and elements <= LARGEST
             and (not self.root.loops or self.has_lanes(tiling["lanes"]))
-            and (tiling["lanes"] <= self.longest if self.root.loops else tiling["lanes"] <= self.most(tiling["along"]))
-            and tiling.get("rows", 1) <= self.most(tiling["along"])
+            and (tiling["lanes"] <= self.longest if self.root.loops else tiling["lanes"] <= self.most(tiling))
+            and tiling.get("rows", 1) <= self.most(tiling)
             and (tiling.get("rows", 1) == 1 or self.can_have_rows)
-            and (not tiling.get("height") or tiling["height"] <= self.most(tiling["across"]))
+            and (not tiling.get("height") or tiling["height"] <= self.most(tiling, "across"))
             and (each <= (MOST_OF_WINDOWS if windows else MOST) or warps == self.machine.warps)
             and (each >= (1 if windows else 2) or warps == 1)
             and (not windows or self.goes_alone)
@@ -238,6 +256,21 @@ def _contiguous(analysis: NestAnalysis) -> list[int]:
     accesses = [access for access in analysis.accesses.values() if access.width]
     found = [k for k in range(1, len(axes) + 1) if k == 1 or any(_stride(one, axes[-k]) == 1 for one in accesses)]
     return found[:CONTIGUOUS]
+
+
+def _joined(analysis: NestAnalysis, sizes: Sequence[int]) -> int:
+    """How many of the last parallel axes fill a warp together where the last does not, and are one for what lies in
+    order along them; 1 where there are none.
+    """
+    axes = analysis.root.axes
+    accesses = [access for access in analysis.accesses.values() if access.width]
+    points, count = sizes[axes[-1]] if axes else WARP, 1
+    accesses = [access for access in accesses if axes and _stride(access, axes[-1]) == 1]
+    while points < WARP and count + 1 < len(axes):
+        axis = axes[-count - 1]
+        accesses = [access for access in accesses if _stride(access, axis) == points]
+        points, count = points * sizes[axis], count + 1
+    return count if accesses and points >= WARP else 1
 
 
 def _shared(analysis: NestAnalysis) -> list[int]:
@@ -255,4 +288,4 @@ def _stride(access: Access, axis: int) -> int | None:
     return stride if isinstance(stride, int) else None
 
 
-__all__ = ["WARP", "Tiling", "has_tilings", "refinements", "tilings"]
+__all__ = ["WARP", "Tiling", "dimension_of", "has_tilings", "refinements", "tilings"]

@@ -8,9 +8,14 @@ the best of the tilings, geometric means. Before, tiles of 8192 elements, those 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.dialects.loops.split_axes import step
+from cuesta.transforms.tilings.space import Tiling
 
 COLUMNS, POINTS, EACH = 32, 64, 8
 """Columns of a program that reads each element once, points of each that it reads at a time, and elements of a thread:
@@ -51,6 +56,35 @@ are programs enough: of five nests 1.03, where 64 points took 1.44. An argmin ov
 4.8 ms, and 1.7.
 
 Source: from 75 tilings of six nests of bf16 on an H100.
+"""
+LONG_ROWS = ((512, 8), (256, 16))
+"""The same of 16-bit numbers that are read once, in rows that begin anywhere, where there are two programs a processor
+with so many columns: long pieces of rows share fewer sectors. Sums of 246578 columns of 282 bf16 took 44 us (46 with
+256 columns), and 61 with 32.
+
+Source: from 60 tilings of one nest on an H200.
+"""
+LONG_ROWS_WARPS = 16
+"""Warps of these.
+
+Source: the same tilings.
+"""
+PIECE, PIECE_WARPS, PIECE_EACH = 8192, 16, 8
+"""Elements of a tile of columns so few that they fill no sector, and which are one piece of memory with all their
+points; its warps at most, and elements of a thread. It is read like a row: sums of two columns of 2097151 f32, in
+parts, took 23 us, and 40 where 16 parts shared a program; means of 300 by 4000 by 2 took 8 us, 13 in tiles of 4096 with
+8 warps. Where a processor has no such piece, a program has one column: maxima of 40 by 65000 by 6 bf16 took 18 us, and
+23. Places are not looked for so: of 8388607 by 3 bf16 they took 69 us, and 63.
+
+Source: from 40 tilings of eight nests on an H200.
+"""
+MANY, MANY_TILE = 4, (64, 64, 16)
+"""Programs of a processor from which on columns of 16 bits that are read again, in rows that begin at sectors, have
+such a tile: columns, points, warps. Variances of 98304 columns of 2048 bf16 took 155 us, and 201 in tiles of all points
+of 16 columns; softmax of 50048 columns of 3000 340 us, and 391 in steps of 32 by 256 points. Tiles of whole columns
+that are not the longest are better (131072 of 1024: 108 us, and 117).
+
+Source: from 40 tilings of six nests on an H200.
 """
 FULL = 0.72
 """The share of the processors that have a program, at which programs are not too few: 2000 columns are better in 125
@@ -124,6 +158,12 @@ as vectors: five nests of 16 to 32 points took 0.74 to 0.94 of the time that lan
 
 Source: from 40 tilings of five nests on an H200 (`make bench-gpu-schedules`).
 """
+SCANNED, SCANNED_TILE, SCANNED_WARPS = 32, 1024, 4
+"""Columns of so few points are scanned in one tile of so many elements: its loads do not wait for one another. Seven
+nests took 0.39 to 1.05 of the time of lanes that go through their columns step by step (0.79, geometric mean).
+
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
 RUNNING = 4
 """So many times the columns of a tile are scanned together where their rows do not begin at sectors.
 
@@ -193,6 +233,10 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     whole, threads = power_of_two(given.points), BUSY * machine.processors
     if given.running or (given.kept and (given.wide or not given.known)):
         return _looped(given, machine)
+    columns, points, warps = MANY_TILE
+    many = given.width < 4 and given.aligned and given.every >= MANY * columns * machine.processors
+    if given.kept and many and whole * power_of_two(given.kept) * machine.sector // given.width > KEPT:
+        return Tile(columns, min(whole, points), warps)
     if given.kept:
         values = whole * power_of_two(given.kept)
         least = min(machine.sector // given.width, MOST_KEPT // values)
@@ -207,6 +251,11 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         while each > LEAST_KEPT_EACH and given.every * values < few * machine.processors * each:
             each //= 2
         return Tile(columns, whole, min(KEPT_WARPS, _warps(columns * values, each, machine)))
+    halves, loose = given.width == 2, given.wide or not given.aligned
+    if halves and not given.aligned and not (given.wide or given.indexed) and whole > LONG_ROWS[0][1]:
+        for columns, points in LONG_ROWS:
+            if given.side_by_side >= columns and given.every >= 2 * columns * machine.processors:
+                return Tile(columns, min(whole, points), LONG_ROWS_WARPS)
     if given.indexed and whole <= SHORT_ARG and given.every * whole >= threads * SHORT_ARG_EACH:
         columns = _enough(given, COLUMNS, machine)
         return Tile(columns, whole, _warps(columns * whole, SHORT_ARG_EACH, machine))
@@ -215,7 +264,6 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         while each > EACH and given.every * whole < FEW * machine.processors * each:
             each //= 2
         return Tile(columns, whole, min(SHORT_WARPS, _warps(columns * whole, each, machine)))
-    halves, loose = given.width == 2, given.wide or not given.aligned
     in_order = halves and given.side_by_side * given.width % machine.segment == 0
     if given.indexed and halves and loose and given.every * LOOSE_ARG_POINTS >= threads * LOOSE_EACH:
         return Tile(_enough(given, COLUMNS, machine), min(whole, LOOSE_ARG_POINTS), LOOSE_ARG_WARPS)
@@ -238,6 +286,21 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
             columns, points = _enough(given, LOOSE_COLUMNS, machine), points // 2
         return Tile(columns, points, min(LOOSE_WARPS, _warps(columns * points, each, machine)))
     return Tile(columns, points, _warps(columns * points, each, machine))
+
+
+def are_one_piece(analysis: NestAnalysis, axis: int, reading: Iterable[tuple[Loop, Access]]) -> bool:
+    """Whether columns along an axis are one piece of memory with all their points, one row after the other, as each of
+    these accesses finds them.
+    """
+    size = analysis.sizes[axis]
+    return all(len(leaf.axes) == 1 and step(one.address, leaf.axes[0], analysis) == size for leaf, one in reading)
+
+
+def of_piece(columns: int, points: int, pieces: int, machine: Machine) -> Tiling:
+    """The tile of so few columns that are one of so many pieces of memory. `along` is left to the caller."""
+    rows, most = (power_of_two(columns), PIECE) if pieces >= machine.processors else (1, PIECE // 2)
+    lanes = max(2, min(power_of_two(points), most // rows))
+    return {"rows": rows, "lanes": lanes, "warps": min(PIECE_WARPS, _warps(rows * lanes, PIECE_EACH, machine))}
 
 
 def short_tile(points: int, width: int, aligned: bool) -> Tile | None:
@@ -283,4 +346,4 @@ def wasted(size: int, columns: int) -> float:
     return -(-size // columns) * columns / size
 
 
-__all__ = ["WASTE", "Columns", "Tile", "short_tile", "tile_of", "wasted"]
+__all__ = ["WASTE", "Columns", "Tile", "are_one_piece", "of_piece", "short_tile", "tile_of", "wasted"]

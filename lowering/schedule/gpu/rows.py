@@ -8,11 +8,13 @@ means.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.loops.analysis import Loop
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.dialects.loops.split_axes import step
 from cuesta.transforms.tilings.space import Tiling
 
 MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
@@ -53,7 +55,15 @@ ODD_NARROW = 16
 
 Source: from 60 tilings of six nests on an H100.
 """
+SHORTEST, SHORTEST_WARP, SHORTEST_HALF_WARP = 1024, 512, 256
+"""Elements of a tile of several rows of at most 32 lanes, and of each of its warps, where they are of 32 bits and of
+16: of 20 nests of norms, reductions and gradients, 44 tilings each, 1.034 times the best (1.11 the worst); tiles of
+4096 took 1.14 (2.5). In 16 bits half as many warps took 1.21 and 1.89 (a layer norm of 14, sums of two). Longer rows
+that share a program have one warp, of `ROW_WARP_BYTES` (`schedule_gpu`): of 35 nests 1.027 (1.31); two warps of 512
+elements 1.073 (1.48).
 
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
 WALKED_FROM, WALKED, WALKED_WARPS = 16385, 4096, 32
 """Points of a row that is reduced in one walk, from which on a program takes it in tiles of so many, and its warps.
 Each thread then has few numbers, so that two programs are at work on a processor; with 16384 there is one. Rows that
@@ -64,6 +74,11 @@ Source: from six tilings of each, on an H200.
 """
 
 
+def shortest_warps(width: int) -> int:
+    """Warps of a tile of `SHORTEST` elements, of so many bytes each."""
+    return SHORTEST // (SHORTEST_WARP if width >= 4 else SHORTEST_HALF_WARP)
+
+
 def walked_once(leaves: Sequence[Loop], points: int) -> Tiling | None:
     """The tile of long rows of which all that is asked for is reduced in one walk. Requires: no stage reads again what
     another has read.
@@ -71,6 +86,21 @@ def walked_once(leaves: Sequence[Loop], points: int) -> Tiling | None:
     if points < WALKED_FROM or not all(isinstance(leaf.op, loops.ReduceOp) for leaf in leaves):
         return None
     return {"along": 1, "rows": 1, "lanes": WALKED, "warps": WALKED_WARPS}
+
+
+def reads_pieces(analysis: NestAnalysis, leaf: Loop, accesses: Iterable[Access], machine: Machine) -> bool:
+    """Whether a row, as one of these accesses of a loop finds it, is pieces that fill no sector of memory, with those
+    of other rows between them. Minima of 256 by 2 f32, 2 and 917504 bytes apart, took 2.8 ms on an H200 with their
+    gradient where a program had two rows (eager 1.7).
+    """
+    sizes = [analysis.estimate(analysis.sizes[axis]) for axis in leaf.axes]
+    for access in accesses:
+        run = 1
+        for axis, size in zip(reversed(leaf.axes), reversed(sizes), strict=True):
+            run *= size if not access.indirect >> axis & 1 and step(access.address, axis, analysis) == run else 1
+        if 1 < run < math.prod(sizes) and run * access.width < machine.sector:
+            return True
+    return False
 
 
 def many_rows(rows: int, height: int, lanes: int, width: int, machine: Machine) -> Tiling | None:

@@ -28,7 +28,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import bags, columns, meetings, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
-from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows, walked_once
+from cuesta.lowering.schedule.gpu.rows import SHORTEST, many_rows, odd_rows, reads_pieces, shortest_warps, walked_once
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -76,23 +76,10 @@ had no point. (Longer rows are gone along in such tiles: 16384 numbers from the 
 
 Source: from 60 tilings of 12 nests on an H100.
 """
-SHORT, SHORT_TILE = 32, 1024
-"""Columns of so few points are scanned in one tile of so many elements: its loads do not wait for one another. Seven
-nests took 0.39 to 1.05 of the time of lanes that go through their columns step by step (0.79, geometric mean).
-
-Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
-"""
 UNKNOWN = 512
 """The same for a row whose length is not known.
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.UNKNOWN'`
-"""
-SHORTEST, SHORTEST_WARP = 1024, 512
-"""Elements of a tile of several rows of at most 32 lanes, and of each of its warps: of 20 nests of norms, reductions
-and gradients, 44 tilings each, 1.034 times the best (1.11 the worst); tiles of 4096 took 1.14 (2.5). Longer rows that
-share a program have one warp, of `ROW_WARP_BYTES`: of 35 nests 1.027 (1.31); two warps of 512 elements 1.073 (1.48).
-
-Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
 WINDOW_TILE = 512
 """Lanes of such a tile.
@@ -109,6 +96,12 @@ LOOSE_HEIGHT, LOOSE_LANES, LOOSE_WARPS = 32, 128, 8
 to 1.0 of the time of squares (0.81, geometric mean). Where rows do begin there, squares are as good.
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
+FEW_TILES = 4
+"""Tiles of a processor, up to which those of a pointwise kernel are half as large, of as many warps: 300,001 gelu of
+f32 took 0.95 of the time, 333,333 mish of bf16 and 199,900 tanh 0.93; 699,300 gelu took as long.
+
+Source: from 16 tilings of five nests on an H200.
 """
 POINTWISE_WARP = 256
 """Elements of a warp where there are no loops.
@@ -289,8 +282,12 @@ class _Chooser:
         # What is stored in one piece is in vectors then, and no lane is without a point: 1 to 11 % less on an H200.
         flat = not aligned and all(self.is_one_piece(one, root) for one in root.accesses if one.is_store)
         if len(axes) > 1 and short and (flat or not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
-            return {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
-        return {"along": 1, "lanes": self.lanes(lane, TILE)}
+            tiling = {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
+        else:
+            tiling = {"along": 1, "lanes": self.lanes(lane, TILE)}
+        if tiling["lanes"] == TILE and self.volume(axes) < FEW_TILES * TILE * self.processors:
+            return {**tiling, "lanes": TILE // 2, "warps": TILE // POINTWISE_WARP}
+        return tiling
 
     def begins_at_sectors(self) -> bool:
         """Whether all rows of the large tensors begin where sectors do, along whatever axis they lie."""
@@ -409,9 +406,9 @@ class _Chooser:
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
         rows = self.volume(root.axes)
         running = any(leaf.running for leaf in leaves)
-        if running and root.axes and across > along and static and points <= SHORT:
+        if running and root.axes and across > along and static and points <= columns.SCANNED:
             lanes, self.settled = power_of_two(points), True
-            return {**self.columns(root, SHORT_TILE // lanes, lanes), "warps": SHORT_TILE // POINTWISE_WARP}
+            return {**self.columns(root, columns.SCANNED_TILE // lanes, lanes), "warps": columns.SCANNED_WARPS}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             tile = None
             if self.reads_again(leaves):
@@ -450,20 +447,25 @@ class _Chooser:
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
-        self.settled = flat and not running and lanes >= max(points, LONG // 4)
-        if flat and root.axes and not running and lanes >= points:
+        in_order = not any(
+            reads_pieces(self.analysis, leaf, self.large(leaf.accesses), self.machine) for leaf in leaves
+        )
+        self.settled = flat and not running and in_order and lanes >= max(points, LONG // 4)
+        if flat and root.axes and not running and in_order and lanes >= points:
             found = many_rows(rows, height, lanes, self.width(), self.machine)
             found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
             if found is not None:
                 self.settled = True
                 return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
-        return {**tiling, "warps": SHORTEST // SHORTEST_WARP} if height > 1 and shortest and not running else tiling
+        if height > 1 and shortest and not running:
+            self.settled |= self.width() < 4  # the model takes few elements of a thread for worse than they are
+            tiling["warps"] = shortest_warps(self.width())
+        return tiling
 
     def down_columns(self, root: Loop, leaves: list[Loop], points: int, static: bool) -> Tiling:
         """Lanes along the axis where columns lie side by side, and down them."""
-        axis, width = self.contiguous_axis(root, leaves)
-        running = any(leaf.running for leaf in leaves)
+        (axis, width), running = self.contiguous_axis(root, leaves), any(leaf.running for leaf in leaves)
         kept = self.kept(leaves) if self.reads_again(leaves) else 0
         indexed = any(isinstance(leaf.op, loops.ReduceOp) and leaf.op.kind in EXTREMES for leaf in leaves)
         every, beside = self.volume(root.axes), self.points(axis)
@@ -475,13 +477,16 @@ class _Chooser:
             aligned=self.begin_at_sectors(root, leaves, axis),
             stores=any(access.is_store for leaf in leaves for access in leaf.accesses),
         )  # fmt: skip
-        tile = columns.tile_of(given, self.machine)
         # The model knows no more of columns than this, and took up to 4 times the best where it was asked.
         self.settled = not running
+        reading = [(leaf, one) for leaf in leaves for one in self.large(leaf.accesses) if not one.is_store]
+        if flat and not running and not indexed and columns.are_one_piece(self.analysis, axis, reading):
+            tiling = columns.of_piece(self.points(axis), points, every // self.points(axis), self.machine)
+            return {"along": len(root.axes) - root.axes.index(axis), **tiling}
+        tile = columns.tile_of(given, self.machine)
         tiling = self.columns(root, tile.columns, tile.points, axis)
-        if len(root.axes) > 1 and axis == root.axes[-1] and columns.wasted(beside, tile.columns) >= columns.WASTE:
-            flat = True
-        if flat:
+        wasted = columns.wasted(beside, tile.columns) >= columns.WASTE
+        if flat or (len(root.axes) > 1 and axis == root.axes[-1] and wasted):
             tiling["along"] = 0
         return tiling if tile.warps is None else {**tiling, "warps": tile.warps}
 
@@ -499,12 +504,11 @@ class _Chooser:
     def contiguity(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
         """The bytes that are read in order, or backwards, along the inner loops, and along the parallel axes."""
         along = across = 0
-        for leaf in leaves:
-            for access in self.large(leaf.accesses):
-                if len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) in (1, -1):
-                    along += access.width
-                if any(self.stride(access, axis) in (1, -1) for axis in root.axes):
-                    across += access.width
+        for leaf, access in [(one, access) for one in leaves for access in self.large(one.accesses)]:
+            if len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) in (1, -1):
+                along += access.width
+            if any(self.stride(access, axis) in (1, -1) for axis in root.axes):
+                across += access.width
         return along, across
 
     def contiguous_axis(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:

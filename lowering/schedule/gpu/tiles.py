@@ -18,6 +18,12 @@ def schedule_of(analysis: NestAnalysis, choices: Mapping[str, int]) -> Schedule:
     Errors: CuestaError for an axis that the nest does not have.
     """
     root = analysis.root
+    joined = choices.get("joined", 1)
+    if joined > len(root.axes) > 0:
+        message = f"its schedule says joined = {joined}, but it has {len(root.axes)} parallel axes when merged"
+        raise CuestaError(Diagnostic.on(analysis.nest, message))
+    if joined > 1 and root.axes:
+        flatten_axes(analysis, root, root.axes[-joined:])
     axes = list(root.axes)
     for name in ("along", "across"):
         if choices.get(name, 0) > len(axes) > 0:

@@ -133,3 +133,60 @@ def test_long_columns_of_few_channels_are_in_parts_and_short_ones_in_tiles() -> 
     """Whole, the first took 37 us on an H100, in 32 programs; the second 14.8 in tiles of 8 columns, in parts 16.0."""
     assert "part" in statistics(16, 16, 127, "f32")
     assert statistics(128, 16, 57, "bf16") == {}
+
+
+def sums(number: int, columns: int, points: int = 4000) -> dict[str, int]:
+    """The choice for sums of so many numbers, so many of them beside each other, so many times."""
+    x, y = (
+        f'tensor<{sizes}xf32, #aten.layout<device = "cuda:0">>'
+        for sizes in (f"{number}x{points}x{columns}", f"{number}x{columns}")
+    )
+    text = f"""
+    func.func @main(%x : {x}) -> {y} {{
+      %y = loops.nest (%n : {number}, %c : {columns}) outs(%o : {y}) {{
+        %s = loops.reduce sum (%k : {points}) {{
+          %a = loops.load %x[%n, %k, %c] : {x}
+          loops.yield %a : f32
+        }} : f32
+        loops.store %s, %o[%n, %c] : {y}
+      }}
+      func.return %y : {y}
+    }}"""
+    (nest,) = (op for op in entry_block(parse(text)).ops if isinstance(op, loops.NestOp))
+    return choose_part_on_gpu(nest, REFERENCE)
+
+
+def test_few_columns_that_are_one_piece_are_no_strips() -> None:
+    assert sums(300, 2) == {}
+    assert sums(20, 2, 8000) == {"part": 1024}, "near miss: so few that processors have none"
+
+
+def batch_norm(images: int, inner: int) -> dict[str, int]:
+    """The choice for a norm of 24 channels, of so many images of so many numbers each."""
+    x = f'tensor<{images}x24x{inner}xf32, #aten.layout<device = "cuda:0">>'
+    body = f"%a = loops.load %x[%n, %c, %w] : {x}"
+    text = f"""
+    func.func @main(%x : {x}) -> {x} {{
+      %y = loops.nest (%c : 24) outs(%o : {x}) {{
+        %s = loops.reduce sum (%n : {images}, %w : {inner}) {{
+          {body}
+          loops.yield %a : f32
+        }} : f32
+        %k = elem.constant 1.0e-06 : f32
+        %m = elem.mul %s, %k : f32
+        loops.for (%n : {images}, %w : {inner}) {{
+          {body}
+          %d = elem.sub %a, %m : f32
+          loops.store %d, %o[%n, %c, %w] : {x}
+        }}
+      }}
+      func.return %y : {x}
+    }}"""
+    (nest,) = (op for op in entry_block(parse(text)).ops if isinstance(op, loops.NestOp))
+    return choose_part_on_gpu(nest, REFERENCE)
+
+
+def test_programs_do_not_meet_over_short_pieces_of_memory() -> None:
+    """26 numbers are 104 bytes, between those of other channels: programs that met took 2.4 times as long as parts."""
+    assert "part" in batch_norm(98304, 26) and "cooperative" not in batch_norm(98304, 26)
+    assert "cooperative" in batch_norm(40000, 64), "near miss: pieces of two segments"

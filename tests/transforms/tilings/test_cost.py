@@ -13,7 +13,7 @@ from cuesta.dialects import kernel
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import NestAnalysis
-from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.lowering.schedule.gpu.schedule_gpu import choose, usual_tiling
 from cuesta.targets.reference import check_equivalent
 from cuesta.transforms.tilings.cost import Counts, TileCosts, cheapest, ideal_of, ranked, time_of, time_whole
 from cuesta.transforms.tilings.space import has_tilings, refinements, tilings
@@ -341,6 +341,49 @@ def test_every_tiling_means_the_same(text: str) -> None:
         check_equivalent(module, after, pass_name=str(one))
         (func,) = (op for op in after.walk() if isinstance(op, kernel.FuncOp))
         assert f"warps = {one['warps']}" in str(func.properties["schedule"])
+
+
+def turned(axis: int, points: int, last: int) -> str:
+    """What lies along the first axis is stored along the last two, of which the last is short."""
+    x, y = f"tensor<{last}x{points}x{axis}xf32{PLAIN}>", f"tensor<{axis}x{points}x{last}xf32{PLAIN}>"
+    return f"""
+    func.func @main(%x : {x}) -> {y} {{
+      %y = loops.nest (%i : {axis}, %j : {points}, %k : {last}) outs(%o : {y}) {{
+        %v = loops.load %x[%k, %j, %i] : {x}
+        loops.store %v, %o[%i, %j, %k] : {y}
+      }}
+      func.return %y : {y}
+    }}"""
+
+
+def test_short_last_axes_are_one_with_those_before_them() -> None:
+    """Three numbers are no row: it took 9 times as long as TorchInductor where they were one."""
+    found = choose(analysed(parse(turned(48, 596752, 3))), REFERENCE)
+    tiles = [one.tile for one in found.parallel]
+    assert tiles == [16, 128], "along the first axis, and along the other two as one"
+    every = [one.get("joined") for one in tilings(analysed(parse(turned(48, 4096, 32))), REFERENCE)]
+    assert not any(every), "near miss: the last axis fills a warp"
+
+
+def test_tiles_along_joined_axes_mean_the_same() -> None:
+    module = parse(turned(10, 50, 3))
+    analysis = analysed(module)
+    joined = [one for one in tilings(analysis, REFERENCE) if "joined" in one]
+    joined += [{"along": 2, "lanes": 8, "joined": 2, "across": 1, "height": 32, "warps": 1}]
+    assert len(joined) > 2
+    for one in joined:
+        after = with_choices(module, one)
+        to_kernel(after, machine=REFERENCE)
+        check_equivalent(module, after, pass_name=str(one))
+
+
+def test_more_joined_axes_than_there_are_are_told() -> None:
+    module = with_choices(parse(turned(10, 50, 3)), {"along": 1, "lanes": 32, "joined": 4})
+    with pytest.raises(CuestaError, match="joined = 4, but it has 3 parallel axes when merged"):
+        to_kernel(module, machine=REFERENCE)
+    module = with_choices(parse(turned(10, 50, 3)), {"along": 3, "lanes": 32, "joined": 2})
+    with pytest.raises(CuestaError, match="along = 3, but it has 2 parallel axes when merged"):
+        to_kernel(module, machine=REFERENCE)
 
 
 def test_tilings_are_ranked_and_distinct() -> None:

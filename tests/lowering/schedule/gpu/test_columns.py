@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.random_nests import analysed
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.machine import REFERENCE
@@ -48,6 +49,9 @@ def test_tiles_are_small_also_where_addresses_take_64_bits(number: int, bits: in
         ((64, 2048, 2047), 4, True, False, (32, 64, 16)),
         ((128, 4096, 4095), 4, True, True, (32, 64, 8)),
         ((128, 4096, 4095), 2, False, True, (32, 64, 8)),
+        ((1, 282, 246578), 2, False, False, (512, 8, 16)),
+        ((1, 2000, 100002), 2, False, False, (256, 16, 16)),
+        ((128, 300, 255), 2, False, False, (32, 512, 8)),
         ((128, 4096, 4095), 2, True, True, (32, 16, 4)),
         ((8, 8191, 1023), 2, True, False, (32, 256, 32)),
     ],
@@ -73,11 +77,58 @@ def test_three_tensors_that_are_read_again_leave_tiles_of_powers_of_two() -> Non
 @pytest.mark.parametrize(("width", "longest"), [(4, 4096), (2, 2048)])
 def test_columns_of_which_a_tile_holds_no_whole_sector_are_not_kept(width: int, longest: int) -> None:
     """A tile of 4096 rows of 8 bf16 reads each sector twice: it took 1.8 times as long as steps of 32 columns."""
-    given = Columns(1 << 20, 1 << 20, longest, width, 1, known=True, running=False, indexed=False, wide=False)
+    given = Columns(1 << 15, 1 << 15, longest, width, 1, known=True, running=False, indexed=False, wide=False)
     kept = tile_of(given, REFERENCE)
     assert kept.points == longest and kept.columns * width == REFERENCE.sector
     longer = tile_of(replace(given, points=longest + 1), REFERENCE)
     assert (longer.columns, longer.points, longer.warps) == (32, 256, 16)
+
+
+def test_very_many_columns_of_16_bits_that_are_read_again_go_in_narrow_steps() -> None:
+    given = Columns(98304, 98304, 2048, 2, 1, known=True, running=False, indexed=False, wide=False)
+    tile = tile_of(given, REFERENCE)
+    assert (tile.columns, tile.points, tile.warps) == (64, 64, 16)
+    shorter = tile_of(replace(given, points=1024), REFERENCE)
+    assert shorter.points == 1024, "whole columns, which are read once"
+    assert tile_of(replace(given, width=4), REFERENCE).points == 2048
+
+
+PIECES = """
+func.func @main(%x : tensor<NUMBERxPOINTSxCOLUMNSxf32>) -> tensor<NUMBERxCOLUMNSxf32> {
+  %y = loops.nest (%i : NUMBER, %j : COLUMNS) outs(%o : tensor<NUMBERxCOLUMNSxf32>) {
+    %s = loops.reduce sum (%k : POINTS) {
+      %a = loops.load %x[%i, %k, %j] : tensor<NUMBERxPOINTSxCOLUMNSxf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i, %j] : tensor<NUMBERxCOLUMNSxf32>
+  }
+  func.return %y : tensor<NUMBERxCOLUMNSxf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "points", "beside", "tile"),
+    [
+        (300, 4000, 2, (2, 4096, 16)),
+        (3072, 2048, 2, (2, 2048, 16)),
+        (3000, 64, 3, (4, 64, 1)),
+        (40, 65000, 6, (1, 4096, 16)),
+        (3000, 4000, 8, None),  # they fill a sector
+    ],
+)
+def test_few_columns_that_are_one_piece_of_memory_are_read_like_a_row(
+    number: int, points: int, beside: int, tile: tuple[int, int, int] | None
+) -> None:
+    text = PIECES
+    for name, value in (("NUMBER", number), ("POINTS", points), ("COLUMNS", beside)):
+        text = text.replace(name, str(value))
+    found = usual_tiling(analysed(parse(text)), REFERENCE)
+    assert found is not None
+    if tile is None:
+        assert found["lanes"] * found["rows"] < 4096
+    else:
+        assert (found["along"], found["rows"], found["lanes"], found["warps"]) == (1, *tile)
 
 
 def test_few_columns_that_are_read_again_have_programs_of_many_threads() -> None:
