@@ -28,7 +28,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import bags, columns, meetings, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
-from cuesta.lowering.schedule.gpu.rows import SHORTEST, many_rows, odd_rows, reads_pieces, shortest_warps, walked_once
+from cuesta.lowering.schedule.gpu.rows import SHORTEST, many_rows, odd_rows, piece_of, shortest_warps, walked_once
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -93,7 +93,7 @@ Source: measured by `make bench-constants ARGS='--only schedule_gpu.WINDOW_WARP'
 """
 LOOSE_HEIGHT, LOOSE_LANES, LOOSE_WARPS = 32, 128, 8
 """Of a tile that transposes where rows do not begin at sectors: longer pieces of them share fewer. Six nests took 0.68
-to 1.0 of the time of squares (0.81, geometric mean). Where rows do begin there, squares are as good.
+to 1.0 of the time of squares (0.81, geometric mean); rows of 87 0.78. Where rows do begin there, squares are as good.
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
@@ -273,7 +273,7 @@ class _Chooser:
         lane = axes[-1]
         if (square := self.square(root, root.accesses, 1)) is not None:
             height, lanes, across = square
-            if not self.begins_at_sectors() and height >= LOOSE_HEIGHT and self.points(lane) >= LOOSE_LANES:
+            if not self.begins_at_sectors() and height >= LOOSE_HEIGHT and self.points(lane) > LOOSE_LANES // 2:
                 height, lanes = LOOSE_HEIGHT, LOOSE_LANES
                 return {"along": 1, "lanes": lanes, "across": across, "height": height, "warps": LOOSE_WARPS}
             return {"along": 1, "lanes": lanes, "across": across, "height": height}
@@ -407,8 +407,9 @@ class _Chooser:
         rows = self.volume(root.axes)
         running = any(leaf.running for leaf in leaves)
         if running and root.axes and across > along and static and points <= columns.SCANNED:
-            lanes, self.settled = power_of_two(points), True
-            return {**self.columns(root, columns.SCANNED_TILE // lanes, lanes), "warps": columns.SCANNED_WARPS}
+            self.settled = True
+            tile = columns.scanned_tile(points, rows, leaves[0].values, self.machine)
+            return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             tile = None
             if self.reads_again(leaves):
@@ -420,7 +421,9 @@ class _Chooser:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             return self.down_columns(root, leaves, points, static)
-        if static and not self.reads_again(leaves) and (found := walked_once(leaves, points)) is not None:
+        pieces = [piece_of(self.analysis, leaf, self.large(leaf.accesses), self.machine) for leaf in leaves]
+        in_order, once = not any(pieces), static and not self.reads_again(leaves)
+        if once and (found := walked_once(leaves, points, max(pieces), rows, self.machine)) is not None:
             self.settled = True  # the model takes few elements of a thread for worse than they are
             return found
         lanes = power_of_two(points) if static else UNKNOWN
@@ -447,9 +450,6 @@ class _Chooser:
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
-        in_order = not any(
-            reads_pieces(self.analysis, leaf, self.large(leaf.accesses), self.machine) for leaf in leaves
-        )
         self.settled = flat and not running and in_order and lanes >= max(points, LONG // 4)
         if flat and root.axes and not running and in_order and lanes >= points:
             found = many_rows(rows, height, lanes, self.width(), self.machine)

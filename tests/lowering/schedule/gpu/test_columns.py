@@ -11,7 +11,7 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import analyse
-from cuesta.lowering.schedule.gpu.columns import MANY_ARG_TILES, Columns, short_tile, tile_of
+from cuesta.lowering.schedule.gpu.columns import MANY_ARG_TILES, Columns, scanned_tile, short_tile, tile_of
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.pipeline import Stage, run_pipeline
 from tests.support.text import parse
@@ -310,3 +310,18 @@ def test_columns_that_fill_no_sector_along_their_axis_are_one_with_those_of_othe
     nest = next(op for op in parse(PAIRS).walk() if isinstance(op, loops.NestOp))
     tiling = usual_tiling(analyse(nest, {}, [True]), REFERENCE)
     assert tiling is not None and tiling["along"] == 0 and tiling["rows"] >= 32
+
+
+@pytest.mark.parametrize(
+    ("points", "every", "values", "tile"),
+    [
+        (32, 1835575, 1, (256, 1, 2)),
+        (17, 1835575, 1, (256, 1, 2)),
+        (16, 1835575, 1, (64, 16, 4)),
+        (32, 50000, 1, (32, 32, 4)),
+        (32, 1835575, 2, (32, 32, 4)),  # an extreme and its place
+    ],
+)
+def test_short_columns_that_are_scanned(points: int, every: int, values: int, tile: tuple[int, int, int]) -> None:
+    found = scanned_tile(points, every, values, REFERENCE)
+    assert (found.columns, found.points, found.warps) == tile

@@ -180,3 +180,11 @@ def test_short_rows_of_16_bits_have_twice_the_warps() -> None:
         text = rows(500000, 16, stores=True).replace("f32", dtype)
         found = usual_tiling(analysed(parse(text)), REFERENCE)
         assert found is not None and (found["rows"], found["warps"]) == (64, warps)
+
+
+def test_long_rows_of_pieces_fill_sectors_together() -> None:
+    text = minima(4, "bf16").replace("256", "8449").replace("200000", "NUMBER")
+    found = usual_tiling(analysed(parse(text.replace("NUMBER", "512"))), REFERENCE)
+    assert found is not None and (found["rows"], found["lanes"], found["warps"]) == (4, 2048, 16)
+    few = usual_tiling(analysed(parse(text.replace("NUMBER", "100"))), REFERENCE)
+    assert few is not None and few["rows"] == 1, "near miss: too few for the processors"
