@@ -29,6 +29,7 @@ from cuesta.context import make_context
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.opt import parse_module, run_captured, split_input
+from tests.support.selection import choose
 
 # A program from an earlier run would hide a bug. Tests of the cache turn it on, in a folder of their own.
 os.environ["CUESTA_CACHE"] = "0"
@@ -76,33 +77,54 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is long as slow."""
+    """Marks what is long as slow, and what is one of many as thorough."""
+    choose(items)
     for item in items:
         if is_long(item.path):
             item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:
-    """Takes from every test what it would spend on the collector, and on what torch measures for its own logs.
-
-    All that was imported lives on: looking through it for cycles takes 0.2 s each time. And after each capture torch
-    flushes the caches of the processor, 17 ms, to log how long the guards take, and collects. Every graph it prints
-    several times over, as soon as anybody reads its trace: pytest would, of every test.
+    """Takes from every test what it would spend on the collector: all that was imported lives on, and looking through
+    it for cycles takes 0.2 s each time.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    guards: Any = sys.modules.get("torch._dynamo.guards")
-    if "torch._dynamo" in sys.modules:
-        sys.modules["torch._dynamo"].config.run_gc_after_compile = False
+    trace = logging.getLogger("torch.__trace")
+    add_handler = trace.addHandler
+    trace.addHandler = lambda hdlr: None if type(hdlr).__module__.startswith("_pytest.") else add_handler(hdlr)
+
+
+_TRIMMED = set[str]()
+
+
+def _trim(name: str) -> Any:
+    """A module of torch's that is imported and was not asked for before."""
+    if name in _TRIMMED or name not in sys.modules:
+        return None
+    _TRIMMED.add(name)
+    return sys.modules[name]
+
+
+def leave_out_what_torch_does_for_its_logs() -> None:
+    """What torch measures and prints for its own logs is left out of each of its modules as soon as it is imported.
+
+    After each capture torch flushes the caches of the processor, 17 to 63 ms, to log how long the guards take, and
+    collects. Every graph it prints several times over, as soon as anybody reads its trace: pytest would, of every test.
+    """
+    if dynamo := _trim("torch._dynamo"):
+        dynamo.config.run_gc_after_compile = False
+        dynamo.config.fake_tensor_cache_enabled = False
+    guards = _trim("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
-    utils: Any = sys.modules.get("torch._dynamo.utils")
+    utils = _trim("torch._dynamo.utils")
     if hasattr(utils, "_scrubbed_inductor_config_for_logging"):
         utils._scrubbed_inductor_config_for_logging = lambda: None  # all of TorchInductor's settings as JSON, 3 ms
     # Twice a capture AOTAutograd makes six empty tensors, each of which goes through all its modes: 4 ms.
-    rng: Any = sys.modules.get("torch._decomp.decompositions_for_rng")
-    if rng is not None and hasattr(rng, "PhiloxState"):
+    rng = _trim("torch._decomp.decompositions_for_rng")
+    if hasattr(rng, "PhiloxState"):
         state, empty = rng.PhiloxState, sys.modules["torch"].tensor(())
 
         def reset(self: Any) -> None:
@@ -111,15 +133,12 @@ def pytest_collection_finish() -> None:
 
         state.reset = reset
     # A seed for a device that torch is not built for would be kept, with the lines of the stack: 1 ms each.
-    for name in ("cuda", "xpu", "mtia"):
-        device: Any = sys.modules.get(f"torch.{name}")
-        if device is not None and not device._is_compiled():
-            for module in (device, sys.modules.get(f"torch.{name}.random")):
-                if hasattr(module, "_lazy_call"):
-                    setattr(module, "_lazy_call", lambda *_, **__: None)  # noqa: B010 - modules have no variables
-    trace = logging.getLogger("torch.__trace")
-    add_handler = trace.addHandler
-    trace.addHandler = lambda hdlr: None if type(hdlr).__module__.startswith("_pytest.") else add_handler(hdlr)
+    for kind in ("cuda", "xpu", "mtia"):
+        device: Any = sys.modules.get(f"torch.{kind}")
+        for name in (f"torch.{kind}", f"torch.{kind}.random"):
+            module = _trim(name)
+            if device is not None and not device._is_compiled() and hasattr(module, "_lazy_call"):
+                setattr(module, "_lazy_call", lambda *_, **__: None)  # noqa: B010 - modules have no variables
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +147,7 @@ def _seeded(request: pytest.FixtureRequest) -> None:
     seed = zlib.crc32(request.node.nodeid.encode())
     random.seed(seed)
     if torch := sys.modules.get("torch"):
+        leave_out_what_torch_does_for_its_logs()
         torch.manual_seed(seed)
 
 

@@ -501,6 +501,7 @@ LYING: dict[str, Callable[[int], Tensor]] = {
 @pytest.mark.parametrize("name", UPDATED)
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. a view of an input of sizes that change")
+@pytest.mark.covering(2)
 def test_a_view_of_what_was_updated_lies_where_it_does(name: str, lying: str, training: bool) -> None:
     """51001150: what is computed for the update has no gaps, and begins at 0; the argument need not."""
 

@@ -32,6 +32,7 @@ BYTES = torch.arange(127, dtype=torch.uint8)
         (lambda x: (x.view(torch.int32) & -65536).view(torch.float32) * 2, X),
     ],
 )
+@pytest.mark.covering
 def test_bits_as_another_type(function: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> None:
     torch._dynamo.reset()
     cuesta.clear_records()

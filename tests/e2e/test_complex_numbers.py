@@ -98,6 +98,7 @@ FORMULAS: list[Callable[[Tensor, Tensor], Any]] = [
         for place, one in enumerate(FORMULAS)
     ],
 )
+@pytest.mark.covering
 def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.dtype) -> None:
     """Sums and squares are left out where eager multiplies by 1 + 0i, or does not round a product."""
     edges = torch.tensor(EDGES, dtype=torch.float64)

@@ -88,6 +88,7 @@ SIZES = (1, 3, 17, 1023)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "every second", "expanded"])
+@pytest.mark.every(2)
 def test_reductions_of_odd_sizes(layout: str) -> None:
     def function(*tensors: Tensor) -> list[Tensor]:
         results: list[Tensor] = []

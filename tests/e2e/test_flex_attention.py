@@ -112,6 +112,7 @@ BOTH = [pytest.param(True, id="training"), pytest.param(False, id="inference", m
         for training in (True, False)
     ],
 )
+@pytest.mark.every(2, also=("training-rows of nothing", "inference-mask"))
 def test_as_eager(case: str, training: bool) -> None:
     check(CASES[case], [one.requires_grad_(training) for one in tensors()])
     assert len(cuesta.records) == 1 + training

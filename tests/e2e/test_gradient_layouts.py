@@ -90,6 +90,7 @@ def moves(function: Function, x: Tensor, given: Tensor) -> list[str]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.covering
 def test_they_are_read_as_they_lie(function: Function, layout: str) -> None:
     """AOTAutograd copies them; where only the copy is ours, the kernels are as many as for what it guesses."""
     x, given = images(), LAYOUTS[layout]()

@@ -45,6 +45,7 @@ CASES: dict[str, Case] = {
 
 @pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.covering
 def test_the_order_of_memory_makes_no_difference(case: str, dynamic: bool) -> None:
     function, inputs = CASES[case]
     torch._dynamo.reset()
@@ -103,6 +104,7 @@ class Residual(torch.nn.Module):
         for case in itertools.product([1, 4], [False, True], [False, True])
     ],
 )
+@pytest.mark.covering(2)
 def test_convolutions_keep_values_and_strides_whatever_layout_they_take(groups: int, dynamic: bool, last: bool) -> None:
     torch.manual_seed(0)
     torch._dynamo.reset()

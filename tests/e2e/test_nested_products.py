@@ -47,6 +47,7 @@ SIZES = [
 
 @pytest.mark.parametrize(("rows", "columns", "points"), SIZES)
 @pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+@pytest.mark.covering
 def test_products_are_as_near_to_the_truth_as_a_librarys(rows: int, columns: int, points: int, lies: str) -> None:
     """Whichever way the factors lie."""
     a = torch.randn(rows, points) if lies[0] == "n" else torch.randn(points, rows).t()

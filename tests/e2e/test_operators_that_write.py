@@ -148,6 +148,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. an operator writes to a (view|slice) of an input")
 @pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.covering
 def test_an_operator_writes_to_an_input_that_begins_anywhere(name: str, dynamic: bool | None) -> None:
     """81002389: AOTAutograd counts from the start of the memory, or from where it began when it was traced."""
     function = functools.partial(shifted, view=VIEWS[name])

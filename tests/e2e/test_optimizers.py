@@ -72,6 +72,7 @@ def same(run: Callable[[Any], Sequence[Tensor]]) -> Counter[str]:
         ),
     ],
 )
+@pytest.mark.every(2)
 def test_steps_over_lists(optimizer: Callable[..., torch.optim.Optimizer], options: dict[str, Any]) -> None:
     assert not same(steps_of(optimizer, foreach=True, **options))
 

@@ -40,6 +40,7 @@ PARTS: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.parametrize("first", (0, 2))
 @pytest.mark.parametrize("name", PARTS)
+@pytest.mark.covering(2)
 def test_an_operator_that_writes_to_a_part(name: str, first: int, dynamic: bool | None) -> None:
     """PyTorch counts rows from the start of the storage, and nobody guards where an input begins."""
 

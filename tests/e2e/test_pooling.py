@@ -183,6 +183,7 @@ def by_rows(seed: int) -> tuple[Any, Tensor, str]:
 
 
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.every(2)
 def test_large_windows_are_reduced_by_rows(seed: int) -> None:
     function, x, words = by_rows(seed)
     torch._dynamo.reset()

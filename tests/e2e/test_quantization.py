@@ -126,6 +126,7 @@ def test_it_joins_its_neighbours(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.every(2)
 def test_operators_of_exported_programs(name: str) -> None:
     function, inputs = EXPORTED[name]
     given = inputs()
@@ -194,6 +195,7 @@ FAKED: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]]]] = 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAKED)
+@pytest.mark.every(2)
 def test_fake_quantization(name: str) -> None:
     function, rest = FAKED[name]
     for x in (numbers(4, 6, 7), numbers(7, 6, 4).transpose(0, 2), torch.zeros(0, 6)):

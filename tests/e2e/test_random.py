@@ -62,6 +62,7 @@ DRAWN: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*for a tensor with gaps")
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.covering
 def test_numbers_are_drawn_in_eagers_order(name: str, layout: str) -> None:
     """In place in the order of memory, else row by row: AOTAutograd writes both as one operator."""
     function, x = DRAWN[name], LAYOUTS[layout]()

@@ -55,6 +55,7 @@ def product(batch: int, alpha: float, beta: float, relu: bool) -> Callable[[Tens
 @pytest.mark.parametrize("beta", [NONE_OF_IT, 0.0, 3, -0.37])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.covering(2)
 def test_on_a_processor(dtype: torch.dtype, alpha: float, beta: float, relu: bool) -> None:
     """In blocks; what is taken 0 times is NaN and infinite here."""
     for batch, around in ((0, ()), (3, (3,))):

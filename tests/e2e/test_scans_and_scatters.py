@@ -91,6 +91,7 @@ def test_a_source_without_dims(sizes: tuple[int, ...]) -> None:
     ("function", "inputs"),
     [pytest.param(*one, marks=() if k == 3 else pytest.mark.slow, id=str(k)) for k, one in enumerate(PROGRAMS)],
 )
+@pytest.mark.every(2)
 def test_every_stage_keeps_the_meaning(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     (captured,) = capture(function, *inputs)
     check_levels(captured, reenter_at_levels=False)
@@ -204,6 +205,7 @@ COUNTED = {
         for pair in product(COUNTS, (torch.int64, torch.int32, torch.uint8))
     ],
 )
+@pytest.mark.covering
 def test_counts(name: str, dtype: torch.dtype) -> None:
     """How many there are, only the data knows: Python reads it, and what is around it is generated."""
     cuesta.clear_records()

@@ -88,6 +88,7 @@ def gradients(program: Program, make: Callable[..., Tensor], count: int, some: t
 
 @pytest.mark.parametrize(("name", "dynamic"), [*((name, None) for name in PROGRAMS), ("a root", True)])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.covering
 def test_gradients_of_some_results(name: str, kind: str, dynamic: bool | None) -> None:
     program, make = PROGRAMS[name], KINDS[kind]
     with donated_buffers(False):

@@ -114,6 +114,7 @@ def inputs() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.covering
 def test_gradients_of_some_results(name: str, dynamic: bool | None) -> None:
     """Zeros in the place of those that there are not gave NaN, and what hooks and functions make of a zero."""
     program, given, ours = PROGRAMS[name], inputs(), inputs()

@@ -153,6 +153,7 @@ def test_updates_are_as_in_eager(update: Update) -> None:
 
 
 @pytest.mark.parametrize("update", [*PARTS, *WHOLES])
+@pytest.mark.every(3)
 def test_updates_are_the_same_at_every_level(update: Update) -> None:
     with torch.no_grad():
         (captured,) = capture(update, *arguments())

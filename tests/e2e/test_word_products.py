@@ -67,6 +67,7 @@ def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize(("rows", "columns", "points"), SIZES)
 @pytest.mark.parametrize("lies", LIES)
+@pytest.mark.covering(2)
 def test_products_of_bf16_are_as_near_to_the_truth_as_a_librarys(
     rows: int, columns: int, points: int, lies: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_products_of_bf16_are_as_near_to_the_truth_as_a_librarys(
 @pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize(("rows", "columns", "points"), [(64, 32, 64), (133, 48, 12), (4, 16, 4), (40, 80, 1028)])
 @pytest.mark.parametrize("lies", LIES)
+@pytest.mark.covering(2)
 def test_products_of_bytes_are_exact(rows: int, columns: int, points: int, lies: str) -> None:
     a, b = lying(small, rows, points, lies[0]), lying(small, points, columns, lies[1])
     assert torch.equal(compiled_of(torch.ops.aten._int_mm.default)(a, b), (a.long() @ b.long()).int())

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.every(2)
 def test_a_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     look(seed, monkeypatch.setattr)
 

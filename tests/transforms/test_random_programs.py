@@ -20,6 +20,7 @@ from tests.support.random_programs import changing_program, program
 @pytest.mark.parametrize(
     "seeds", [range(1), *(pytest.param(range(k, k + 10), marks=pytest.mark.slow) for k in (1, 51, 101, 151))], ids=str
 )
+@pytest.mark.every(2)
 def test_every_stage_keeps_the_meaning(seeds: range) -> None:
     for seed in seeds:
         check_stages(*program(seed), seed)

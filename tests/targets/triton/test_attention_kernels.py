@@ -45,6 +45,7 @@ CASES = {
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(2)
 def test_numerics(name: str) -> None:
     case = CASES[name]
     module = parse(case.program)

@@ -82,6 +82,9 @@ def of_family(name: str) -> tuple[list[ModuleOp], bool]:
         for name in cases()
     ],
 )
+@pytest.mark.every(
+    2, also=("unary float32", "softmaxes float32", "arg-reductions float32", "special float32", "bools", "indexing")
+)
 def test_families(name: str) -> None:
     programs, has_kernels = of_family(name)
     if has_kernels:

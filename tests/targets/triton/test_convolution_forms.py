@@ -161,6 +161,7 @@ def check_results(name: str, actual: Sequence[Tensor], inputs: Sequence[Tensor])
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(2)
 def test_numerics(name: str, small_tiles: None) -> None:
     inputs = inputs_of(name)
     before = until(captured(CASES[name][0], inputs), "spread-rows")

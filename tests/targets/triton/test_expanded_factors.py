@@ -54,6 +54,7 @@ def check(left: Maker, right: Maker, expanded: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.every(2, also=("ones", "transposed"))
 def test_a_factor_of_rows_or_of_columns(name: str) -> None:
     check(MAKERS[name], MAKERS["computed"])
     check(MAKERS["as it is"], MAKERS[name])

@@ -59,6 +59,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("kind", ["sum", "prod", "maximum", "minimum", *EXTREMES, "welford"])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.every(3)
 def test_reductions_of_f32(kind: str, shape: str) -> None:
     # The reference works in float64. Welford's update rounds at every step, and the interpreter takes the points one
     # after the other where a device takes them in pairs: a random walk of as many roundings.
@@ -81,6 +82,7 @@ def test_nan_is_the_extreme_and_the_first_or_last_wins(kind: str, shape: str) ->
 
 @pytest.mark.parametrize("element", ["f64", "i64", "i32", "i8", "ui8"])
 @pytest.mark.parametrize("kind", ["sum", "prod", "maximum", "argmin"])
+@pytest.mark.every(3)
 def test_reductions_of_other_types(kind: str, element: str) -> None:
     for shape in ("rows in one tile", "columns"):
         sizes, axis = SHAPES[shape]

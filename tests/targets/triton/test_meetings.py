@@ -162,6 +162,7 @@ def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.covering(2)
 def test_rows_that_programs_share(name: str, dtype: torch.dtype, turns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if turns:
         monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_turns", lambda *_: -1.0)

@@ -177,6 +177,7 @@ def test_the_nest_means_the_same(name: str, always: None) -> None:
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(2)
 def test_numerics(name: str, always: None) -> None:
     check_the_kernel(name, CASES[name][0], inputs_of(name))
 

@@ -35,6 +35,7 @@ LOSSES: tuple[Loss, ...] = (squares, rounded, F.mse_loss, F.smooth_l1_loss)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("sizes", [(128, 1024), (131, 1001), (16, 8, 32, 32)])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.covering(2)
 def test_a_loss_in_training(loss: Loss, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     """The forward pass has a kernel for all large tensors, and one that adds up."""
     x, y = torch.randn(sizes), torch.randn(sizes)

@@ -99,6 +99,7 @@ def check(function: Callable[..., Any], inputs: tuple[Tensor, ...], *, run_it: b
 
 @pytest.mark.parametrize("run_it", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+@pytest.mark.every(3, also=("in_several-True", "put_in_the_middle-True"))
 def test_as_eager(function: Callable[..., Tensor], run_it: bool) -> None:
     if run_it:
         pytest.importorskip("triton")

@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Function, tuple[tuple[int, ...], ...], int]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.covering
 def test_it_is_a_contraction_and_right(name: str, dtype: torch.dtype) -> None:
     function, shapes, count = CASES[name]
     torch.manual_seed(0)
