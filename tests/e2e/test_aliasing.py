@@ -141,6 +141,7 @@ RESHAPES: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("name", RESHAPES)
 @pytest.mark.parametrize("step", (1, 2))
+@pytest.mark.covering
 def test_reshapes_share_memory_where_strides_are_symbols(name: str, step: int) -> None:
     torch._dynamo.reset()
     function = RESHAPES[name]

@@ -156,6 +156,7 @@ TRILINEAR: dict[str, tuple[list[tuple[int, ...]], Lists]] = {
 
 
 @pytest.mark.parametrize("name", TRILINEAR)
+@pytest.mark.every(2)
 def test_trilinear(name: str) -> None:
     sizes, lists = TRILINEAR[name]
     check(lambda a, b, c: aten._trilinear(a, b, c, *lists), *[torch.randn(size) for size in sizes])
@@ -372,6 +373,7 @@ SHARED: dict[str, Callable[[Tensor, Tensor], Any]] = {
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*shares memory with another")
 @pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.covering
 def test_a_view_of_an_input_that_shares_memory(name: str, dynamic: bool | None) -> None:
     """AOTAutograd would make y[0] the first element of the tensor that both are views of."""
     function = SHARED[name]

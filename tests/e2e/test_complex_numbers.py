@@ -98,7 +98,7 @@ FORMULAS: list[Callable[[Tensor, Tensor], Any]] = [
         for place, one in enumerate(FORMULAS)
     ],
 )
-@pytest.mark.covering
+@pytest.mark.every(2)
 def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.dtype) -> None:
     """Sums and squares are left out where eager multiplies by 1 + 0i, or does not round a product."""
     edges = torch.tensor(EDGES, dtype=torch.float64)
@@ -178,6 +178,7 @@ MOVES: list[Callable[[Tensor], Any]] = [
         for layout in ("rows", "columns", "every second")
     ],
 )
+@pytest.mark.every(2)
 def test_moving_and_adding_up(function: Callable[..., Any], layout: str) -> None:
     """The layout is that of pairs of numbers, whatever is done with them: two of three in one layout, and every third
     in all; all in all by `make test-thorough`.

@@ -22,6 +22,7 @@ def compiled(function: Any) -> Any:
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("width", [1, 3, 16, 40])
+@pytest.mark.covering
 def test_bags_of_many_lengths(mode: str, width: int) -> None:
     """Empty ones too, at both ends."""
     torch.manual_seed(0)

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import cuesta
 from cuesta import gradient_layouts
-from tests.support.differential import compiled_of
+from tests.support.differential import compiled_autograd, compiled_of
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 pytestmark = pytest.mark.slow
@@ -193,7 +193,7 @@ def test_compiled_autograd_gets_them_as_it_expects() -> None:
         for again in range(2):
             x = torch.ones(SIZES, requires_grad=True)
             enabled = call is not turned and not again
-            with torch._dynamo.utils.maybe_enable_compiled_autograd(enabled, fullgraph=False, dynamic=False):
+            with compiled_autograd(enabled):
                 (call(x) * torch.arange(16.0).view(4, 4).T).sum().backward()
             results.append(x.grad)
     for one in results[1:]:

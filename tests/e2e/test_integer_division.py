@@ -205,6 +205,7 @@ def test_powers(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("divisor", [2, -2, 4])
+@pytest.mark.covering
 def test_quotients_of_products_of_short_ranges(dtype: torch.dtype, divisor: int) -> None:
     """LLVM 22 leaves out an i64's division by 2 there (`_emit_half` of targets/cpu/emit_ops.py)."""
 

@@ -87,6 +87,7 @@ def _capture(name: str, **options: bool) -> list[Captured]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "perceptron" else pytest.mark.slow) for name in PROGRAMS]
 )
+@pytest.mark.every(9, also=("language", "convolutional"))
 def test_inference(name: str) -> None:
     (graph,) = _capture(name)
     check_levels(graph)
@@ -105,6 +106,7 @@ def from_levels(names: Iterable[str], chosen: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "from_each"), from_levels(PROGRAMS, "attention"))
+@pytest.mark.every(9, also=("attention", "convolutional"))
 def test_training(name: str, from_each: bool) -> None:
     graphs = _capture(name, backward=True)
     assert [graph.kind for graph in graphs] == ["forward", "backward"]

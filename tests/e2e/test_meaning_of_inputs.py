@@ -240,6 +240,7 @@ def test_gradients_through_bits() -> None:
     ],
 )
 @pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.covering
 def test_the_negative_bit_of_inputs(function: Callable[[Tensor], Any], requires_grad: bool) -> None:
     z = complex_numbers(5)
     expected_z, actual_z = (z.clone().requires_grad_(requires_grad) for _ in range(2))
@@ -316,6 +317,7 @@ def test_the_conjugate_bit_of_inputs(function: Callable[[Tensor], Any]) -> None:
         lambda x, y: torch.split(x.flatten(), 4)[1].conj() * y.flatten()[:4],
     ],
 )
+@pytest.mark.covering
 def test_what_is_saved_of_an_input_with_the_conjugate_bit(function: Callable[..., Any], dynamic: bool | None) -> None:
     """The conjugates of such an input came to the backward pass with the bit, of which its program knew nothing."""
     gradients: list[Tensor] = []

@@ -67,6 +67,7 @@ REDUCED: dict[str, Case] = {
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("case", REDUCED)
+@pytest.mark.covering
 def test_reductions_of_what_lies_along_other_axes(case: str, dynamic: bool) -> None:
     function, inputs = REDUCED[case]
     torch._dynamo.reset()
@@ -104,7 +105,7 @@ class Residual(torch.nn.Module):
         for case in itertools.product([1, 4], [False, True], [False, True])
     ],
 )
-@pytest.mark.covering(2)
+@pytest.mark.every(3, also=("4-False-True",))
 def test_convolutions_keep_values_and_strides_whatever_layout_they_take(groups: int, dynamic: bool, last: bool) -> None:
     torch.manual_seed(0)
     torch._dynamo.reset()

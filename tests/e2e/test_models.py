@@ -45,6 +45,7 @@ FEW, ALL = 2, 4
         ),
     ],
 )
+@pytest.mark.every(6, also=("llama-training-2", "resnet-training-2"))
 def test_model(name: str, step: str, layers: int, models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     resize_models(monkeypatch, LAYERS=layers)
     torch._dynamo.reset()

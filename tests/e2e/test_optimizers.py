@@ -146,6 +146,7 @@ def test_clipped_gradients(order: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=slow)])
 @pytest.mark.parametrize("bad", [None, float("inf"), float("-inf"), float("nan")])
+@pytest.mark.covering
 def test_unscaled_gradients(dtype: torch.dtype, bad: float | None) -> None:
     """What `GradScaler.unscale_` calls, with a scale that f16 has no reciprocal of."""
 

@@ -426,6 +426,7 @@ def _mapped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("layout", ["rows", "turned"])
 @pytest.mark.parametrize("name", ["scan", "map"])
+@pytest.mark.covering
 def test_loops_over_slices_have_compiled_bodies(name: str, layout: str) -> None:
     x = torch.randn(6, 3, 5) if layout == "rows" else torch.randn(6, 5, 3).mT
     function, inputs = (_scanned, (torch.randn(3, 5), x)) if name == "scan" else (_mapped, (x, torch.randn(5)))
@@ -439,6 +440,7 @@ def test_loops_over_slices_have_compiled_bodies(name: str, layout: str) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.every(2)
 def test_a_scan_trains(reverse: bool) -> None:
     def function(start: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         def step(carry: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:

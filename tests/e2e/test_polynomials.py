@@ -49,7 +49,7 @@ def compiled(name: str, degrees: tuple[float, ...]) -> Any:
         for is_last in [dtype is torch.int64 and number % 4 > 0]
     ],
 )
-@pytest.mark.covering
+@pytest.mark.every(2)
 def test_by_the_recurrence(name: str, dtype: torch.dtype) -> None:
     """Outside of the interval Chebyshev's of all degrees are. Of integers, which are made floats, every fourth one."""
     numbers = torch.linspace(-3, 3, 601).double()

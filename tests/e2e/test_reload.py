@@ -69,6 +69,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Tensor, ...]], d
         *(pytest.param(name, 1, marks=pytest.mark.thorough) for name in PROGRAMS),
     ],
 )
+@pytest.mark.every(2)
 def test_programs(name: str, every: int, tmp_path: Path) -> None:
     """From every third text, each time from others; from all by `make test-thorough`."""
     make, inputs, options = PROGRAMS[name]

@@ -205,7 +205,7 @@ COUNTED = {
         for pair in product(COUNTS, (torch.int64, torch.int32, torch.uint8))
     ],
 )
-@pytest.mark.covering
+@pytest.mark.every(3)
 def test_counts(name: str, dtype: torch.dtype) -> None:
     """How many there are, only the data knows: Python reads it, and what is around it is generated."""
     cuesta.clear_records()

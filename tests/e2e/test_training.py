@@ -263,6 +263,7 @@ def test_writing_to_a_parameter_without_gradients() -> None:
 @pytest.mark.parametrize(
     "read", [lambda s: s.clone(), lambda s: s.clone().view(2, 2).t().reshape(4), lambda s: s.expand(3, 4).clone()]
 )
+@pytest.mark.covering
 def test_a_buffer_saved_for_backward_and_then_changed(
     read: Callable[[Tensor], Tensor], change: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
@@ -286,6 +287,7 @@ def test_a_buffer_saved_for_backward_and_then_changed(
     ],
 )
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.covering
 def test_gradients_of_what_may_raise(function: Callable[[Tensor, Tensor], Any], dynamic: bool) -> None:
     """Such calls take and give tokens, which keep them in order; AOTAutograd counts inputs and results without them."""
     x = (torch.eye(4) * 3 + torch.randn(4, 4) * 0.3).double().requires_grad_()

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import cuesta
 from tests.fuzz.calls.outcomes import donated_buffers
-from tests.support.differential import compiled_of
+from tests.support.differential import compiled_autograd, compiled_of
 
 pytestmark = pytest.mark.slow
 
@@ -171,7 +171,7 @@ def test_compiled_autograd_is_given_zeros() -> None:
     results: list[Any] = []
     for call in (program, compiled_of(program)):
         x, y = inputs()
-        with torch._dynamo.utils.maybe_enable_compiled_autograd(call is not program, fullgraph=False, dynamic=False):
+        with compiled_autograd(call is not program):
             call(x, y)[0].sum().backward()
         results.append(x.grad)
     torch.testing.assert_close(*results)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +19,27 @@ Counted = Callable[[int], bool] | None
 def compiled_of(function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
     """The function compiled by Cuesta, in one graph unless the settings say otherwise."""
     return torch.compile(function, **{"backend": "cuesta", "fullgraph": True, **settings})
+
+
+@contextmanager
+def compiled_autograd(enabled: bool = True) -> Iterator[None]:
+    """Backward passes are captured by compiled autograd in the `with` block, and run in eager after AOTAutograd.
+
+    PyTorch's own helper gives what it captures to TorchInductor, which takes seconds and is not what is tested.
+    """
+    if not enabled:
+        yield
+        return
+    from torch._dynamo import compiled_autograd as of_torch
+    from torch._dynamo.utils import counters
+
+    def compiler(gm: Any) -> Any:
+        return torch.compile(gm, backend="aot_eager", dynamic=False)
+
+    before = counters["compiled_autograd"]["captures"]
+    with of_torch._enable(compiler):  # pyright: ignore[reportPrivateUsage]
+        yield
+    assert counters["compiled_autograd"]["captures"] > before, "nothing was captured"
 
 
 def check(

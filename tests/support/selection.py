@@ -28,11 +28,11 @@ def covering(members: Sequence[Values], strength: int) -> list[int]:
     kept: list[int] = []
     taken = Counter[object]()
     while missing:
-
-        def worth(place: int) -> tuple[int, int, int]:
-            return len(sets[place] & missing), -sum(taken[value] for value in enumerate(members[place])), -place
-
-        kept.append(best := max(range(len(members)), key=worth))
+        worth = [
+            (len(some & missing), -sum(taken[value] for value in enumerate(member)))
+            for some, member in zip(sets, members, strict=True)
+        ]
+        kept.append(best := worth.index(max(worth)))
         missing -= sets[best]
         taken.update(enumerate(members[best]))
     return sorted(kept)

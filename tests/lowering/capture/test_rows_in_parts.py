@@ -184,6 +184,18 @@ def errors(values: list[Tensor], truth: list[Tensor]) -> list[float]:
         *[(loss, torch.bfloat16) for loss in (plain, smoothed_and_capped, of_all_of_them)],
     ],
 )
+@pytest.mark.every(
+    11,
+    also=(
+        "wide_with_what_does_not_count-dtype1",
+        "weighted_by_row-dtype3",
+        "biased_squares-dtype4",
+        "of_what_is_multiplied_on_the_right-dtype5",
+        "of_weights_alone-dtype7",
+        "smoothed_and_capped-dtype9",
+        "of_all_of_them-dtype10",
+    ),
+)
 def test_loss_and_gradients_are_as_near_to_the_truth_as_eagers(
     loss: Loss, dtype: torch.dtype, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +226,7 @@ def test_loss_and_gradients_are_as_near_to_the_truth_as_eagers(
         ),
     ],
 )
+@pytest.mark.every(2)
 def test_sums_of_many_parts_in_16_bits_are_rounded_once(
     loss: Loss, tangent: float, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +260,7 @@ def test_on_a_gpu_the_library_adds_parts_up_in_f32(found: list[int], monkeypatch
 
 
 @pytest.mark.parametrize("tangent", [0.0, -3.0, float("inf"), float("nan")])
+@pytest.mark.every(3)
 def test_any_tangent(tangent: float, found: list[int]) -> None:
     inputs = leaves(torch.float32)
     expected = loss_and_gradients(plain, inputs, tangent)
@@ -366,6 +380,7 @@ def test_of_many_large_products_the_last_ones_are_looked_at(found: list[int], mo
 
 
 @pytest.mark.parametrize("parts", [4, 8])
+@pytest.mark.every(2)
 def test_parts_share_their_kernels(parts: int, found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """As many kernels, however many parts: where one begins was written into them."""
     monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // parts)
