@@ -186,15 +186,17 @@ def test_one_of_several_results() -> None:
 
 
 def test_compiled_autograd_gets_them_as_it_expects() -> None:
-    """It takes the graph of the pass to pieces, which was traced for gradients that lie as results do."""
-    turned = lambda x: (x.flatten(2).transpose(1, 2) * 2).view(4, 256, 4, 4)  # noqa: E731
+    """It takes the graph of the pass to pieces, which was traced for gradients that lie as results do: two numbers that
+    lie apart are no complex one.
+    """
+    parts = lambda x: torch.view_as_real(torch.complex(x, x.sin()) * 2)  # noqa: E731
+    weights = torch.randn(2, *SIZES).movedim(0, -1)
     results: list[Any] = []
-    for call in (turned, compiled_of(turned)):
+    for call in (parts, compiled_of(parts)):
         for again in range(2):
             x = torch.ones(SIZES, requires_grad=True)
-            enabled = call is not turned and not again
-            with compiled_autograd(enabled):
-                (call(x) * torch.arange(16.0).view(4, 4).T).sum().backward()
+            with compiled_autograd(call is not parts and not again):
+                (call(x) * weights).sum().backward()
             results.append(x.grad)
     for one in results[1:]:
         torch.testing.assert_close(one, results[0])
