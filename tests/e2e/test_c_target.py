@@ -144,4 +144,5 @@ def test_the_models_of_the_demo(name: str, step: str) -> None:
     with extended(c_target.extension), torch.set_grad_enabled(step == "training"):
         compiled = torch.compile(model, backend="cuesta", fullgraph=True, options={"cache": False})
         assert_close_to_float64(compiled, model, inputs)
+    assert cuesta.records
     assert all("c" in record.seconds and "llvm" not in record.seconds for record in cuesta.records)

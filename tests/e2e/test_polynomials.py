@@ -128,6 +128,7 @@ def test_on_a_gpu() -> None:
         results = torch.compile(function, backend="cuesta", fullgraph=True)(x)
     for ours, theirs in zip(results, function(x.double()), strict=True):
         assert ((ours - theirs).abs() / theirs.abs().clamp_min(1)).max() < 2e-5
+    assert programs
     for program in programs:
         assert not any(isinstance(op, host.ExternOp) for op in to_host(program).walk())
         assert_compiles(texts_of(program))

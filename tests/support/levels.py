@@ -73,6 +73,7 @@ def capture(
         if backward:
             loss = result if isinstance(result, torch.Tensor) else result[0]
             loss.sum().backward()
+    assert len(found) > backward, "no graph was captured, or none of a gradient"
     return found
 
 

@@ -195,6 +195,7 @@ def test_a_product_is_counted_alike_wherever_it_is_written_to() -> None:
         "<test>",
     ).parse_module()
     calls = [op for op in module.walk() if isinstance(op, host.ExternOp)]
+    assert len(calls) == 2
     for call in calls:
         shapes = [tuple(one.type.get_shape()) for one in operands_read(call) if is_tensor(one)]
         assert flops_of_call(call, shapes, [(4, 5)]) == (2 * 4 * 8 * 5, "")

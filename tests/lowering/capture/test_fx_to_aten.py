@@ -256,6 +256,7 @@ def test_symbolic_sizes_through_torch_compile():
     symbols = entry.attributes["sym.symbols"]
     assert isinstance(symbols, sym.SymbolsAttr)
     assert len(symbols.names) == 3 and symbols.names == tuple(sorted(symbols.names))
+    assert symbols.ranges.keys() == set(symbols.names)
     assert all(low is not None and low >= 2 and high is None for low, high in symbols.ranges.values())
     assert graph.inputs.count("integer") == 3 and graph.inputs.count("tensor") == 2
     assert "integer" in graph.outputs

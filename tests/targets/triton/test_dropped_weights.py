@@ -227,6 +227,7 @@ def test_every_rewrite_keeps_what_drawn_programs_mean(number: int) -> None:
     case = replace(drawn(number), weights=Dropped(random.Random(number).choice((0.1, 0.5, 0.9))))
     with interpreted_cuda(run_it=False) as programs:
         gradients(torch.compile(case, backend="cuesta", fullgraph=True), case.inputs(), [])
+    assert len(programs) == 2
     for program in programs:
         inputs = random_inputs(program)
 
