@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -93,11 +93,16 @@ def test_inference(name: str) -> None:
     check_levels(graph)
 
 
-def from_levels(names: Iterable[str], chosen: str) -> list[Any]:
+def from_levels(names: Iterable[str], chosen: str, elsewhere: Sequence[str] = ()) -> list[Any]:
     """Names of programs, and whether all stages that remain run on the text of each level: of one with the suite, of
-    all by `make test-thorough`; `test_inference` does so for all.
+    all by `make test-thorough`, as are those that are trained `elsewhere`; `test_inference` does so for most.
     """
-    found = [pytest.param(name, name == chosen, id=name, marks=pytest.mark.slow) for name in names]
+    found = [
+        pytest.param(
+            name, name == chosen, id=name, marks=[pytest.mark.slow, *[pytest.mark.thorough] * (name in elsewhere)]
+        )
+        for name in names
+    ]
     return found + [
         pytest.param(name, True, id=f"{name}, from each level", marks=pytest.mark.thorough)
         for name in names
@@ -105,9 +110,9 @@ def from_levels(names: Iterable[str], chosen: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("name", "from_each"), from_levels(PROGRAMS, "attention"))
-@pytest.mark.every(9, also=("attention", "convolutional"))
+@pytest.mark.parametrize(("name", "from_each"), from_levels(PROGRAMS, "attention", ("perceptron", "language")))
 def test_training(name: str, from_each: bool) -> None:
+    """Perceptron and language: with sizes that are symbols, below."""
     graphs = _capture(name, backward=True)
     assert [graph.kind for graph in graphs] == ["forward", "backward"]
     for graph in graphs:

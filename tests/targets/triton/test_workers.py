@@ -149,11 +149,22 @@ def test_workers_that_do_not_even_start_are_no_kernels_fault(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, start: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(workers, "_START", start)
+
+    def no_worker_is_left() -> bool:
+        end = time.monotonic() + 30
+        while pool.all and time.monotonic() < end:
+            time.sleep(0.005)
+        return not pool.all
+
+    def compiled(kernel: KernelText, architecture: int) -> MachineCode:
+        no_worker_is_left()
+        return MachineCode(kernel.name, b"", 0, 1, 2)
+
     for _ in range(5):
         batch = pool.start(many := jobs(1, 2, 3))
-        batch.finish(lambda kernel, architecture: time.sleep(0.2) or MachineCode(kernel.name, b"", 0, 1, 2))
+        batch.finish(compiled)
         assert [job.code and job.code.name for job in many] == ["add_1", "add_2", "add_3"]
-        assert not pool.all
+        assert no_worker_is_left()
     assert pool.false_starts == 3, "it is not tried for ever"
 
 
