@@ -36,7 +36,6 @@ UNARY_FLOAT = [name for name in pointwise_table.UNARY if not name.startswith("bi
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("name", UNARY_FLOAT)
-@pytest.mark.covering
 def test_unary_of_floats(lower, name, dtype):
     if dtype == torch.bfloat16 and "h" in pointwise_table.TABLE[f"aten.{name}.default"].refuses:
         pytest.skip("eager refuses")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +19,7 @@ from torch.nn import functional as F
 
 from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
 from cuesta.lowering.capture.undefined_gradients import mark_gradients_of_nothing
+from tests.support.fresh import said_by
 
 aten = torch.ops.aten
 
@@ -181,5 +180,4 @@ f(torch.ones(3, requires_grad=True)).backward()
 assert torch._functorch.config.cse
 print([name for name in ("pattern_matcher", "lowering", "scheduler") if f"torch._inductor.{name}" in sys.modules])
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    assert said_by(script).strip() == "[]"
