@@ -99,6 +99,7 @@ SETS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("gradient", (False, True))
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.covering
 def test_memory_that_an_input_is_set_to_is_its_own(name: str, gradient: bool) -> None:
     torch._dynamo.reset()
     function = SETS[name]
@@ -230,6 +231,7 @@ WRITABLE: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("written", (0, 1))
 @pytest.mark.parametrize("name", WRITABLE)
+@pytest.mark.covering
 def test_what_shares_memory_with_another_result_may_be_written_to(name: str, written: int) -> None:
     """Autograd lets nobody write to a view that a function of its own has made: the base is none (41009840)."""
     torch._dynamo.reset()
@@ -535,6 +537,7 @@ def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "gradient", "subclass"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.covering
 def test_what_is_one_object_is_one_object_wherever_it_is_returned(kind: str, dynamic: bool) -> None:
     """71000778. AOTAutograd makes a subclass, or a view that has a gradient, anew for each result."""
 

@@ -401,6 +401,7 @@ MOVED: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*its sizes or strides are changed")
 @pytest.mark.parametrize("grad", (False, True))
 @pytest.mark.parametrize("name", MOVED)
+@pytest.mark.covering
 def test_an_update_of_an_input_that_lies_otherwise_afterwards(name: str, grad: bool) -> None:
     """81016041: AOTAutograd lays the input out as the update is, which begins at 0 and has no gaps."""
     function = MOVED[name]
@@ -789,6 +790,7 @@ EXPANSIONS_OF_NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", EXPANSIONS_OF_NOTHING)
 @pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.covering
 def test_an_update_through_an_expansion_of_nothing_is_exact(name: str, dynamic: bool) -> None:
     """AOTAutograd's x + sum(y - x) would be 0 or NaN."""
     for dtype in (torch.float32, torch.bfloat16):

@@ -60,6 +60,7 @@ WRITTEN: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
+@pytest.mark.covering
 def test_views_of_bits_that_were_written_to_share_their_memory(name: str, dynamic: bool) -> None:
     """86001847: AOTAutograd reads the bits anew for each of them, and each was computed in memory of its own."""
 

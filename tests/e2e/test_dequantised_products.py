@@ -79,6 +79,7 @@ def nibbles(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(("group", "count"), [(16, 6), (32, 4), (24, 7), (50, 2), (128, 3)])
+@pytest.mark.covering
 def test_scales_of_groups(group: int, count: int, rows: int) -> None:
     x, w, _ = inputs_of(rows, 50, group * count)
     check(groups, [x, w, torch.rand(50, count)])

@@ -156,6 +156,7 @@ def test_indices_that_are_negative_or_repeated() -> None:
 
 @pytest.mark.parametrize("reduction", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.covering
 def test_scatter_reduce(reduction: str, include_self: bool) -> None:
     def function(x: Tensor, i: Tensor, source: Tensor) -> tuple[Tensor, ...]:
         return (

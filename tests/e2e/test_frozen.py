@@ -95,6 +95,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, int], torch.dtype]] =
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.covering
 def test_it_is_computed_once(name: str, mode: Callable[[], Any], runs: list[bool]) -> None:
     make, sizes, dtype = CASES[name]
     module = make()

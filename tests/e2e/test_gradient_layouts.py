@@ -249,6 +249,7 @@ SHARED: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.covering
 def test_each_element_of_what_shares_elements_has_its_gradient(name: str, dynamic: bool | None) -> None:
     """A gradient was copied to memory that lies as the result does: one of several elements was that of all."""
 

@@ -271,6 +271,7 @@ def test_the_negative_bit_of_inputs(function: Callable[[Tensor], Any], requires_
         lambda x: (x.unfold(0, 3, 1), x.unsqueeze(0)),
     ],
 )
+@pytest.mark.covering
 def test_results_whose_elements_lie_on_one_another(
     function: Callable[[Tensor], Any], make: Callable[[], Tensor], dynamic: bool | None
 ) -> None:

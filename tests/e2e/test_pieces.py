@@ -482,6 +482,7 @@ def _recurrence(factors: Tensor, terms: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("length", [1, 2, 7, 16])
 @pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.covering
 def test_an_associative_scan_is_written_out(length: int, reverse: bool) -> None:
     def function(factors: Tensor, terms: Tensor) -> Tensor:
         given = [one.flip(0) if reverse else one for one in (factors, terms)]

@@ -125,6 +125,7 @@ LARGE_WINDOWS = [
 
 @pytest.mark.parametrize("kind", ["average", "without padding", "maximum"])
 @pytest.mark.parametrize(("kernel", "stride", "padding", "size"), LARGE_WINDOWS)
+@pytest.mark.covering
 def test_windows_larger_than_the_image(
     kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], size: tuple[int, int]
 ) -> None:

@@ -273,6 +273,7 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=str)
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.covering
 def test_a_level_hangs_on_what_eager_rounds(name: str, dtype: torch.dtype) -> None:
     """In chains of 16 bits only what is stored is rounded, and whatever a whole level hangs on (51012041)."""
     function = STEPS[name]

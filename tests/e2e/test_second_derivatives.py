@@ -44,6 +44,7 @@ def leaf(kind: str) -> Any:
 
 @pytest.mark.parametrize("name", CURVED)
 @pytest.mark.parametrize("kind", MADE)
+@pytest.mark.covering
 def test_a_gradient_of_a_gradient_is_refused(kind: str, name: str) -> None:
     """It was left out of sums, in silence: `gradient.sum() + x.sum()` had the gradient of `x.sum()`."""
     function = CURVED[name]

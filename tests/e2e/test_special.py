@@ -61,6 +61,7 @@ EAGER_IS_OFF = (S.bessel_j0, S.bessel_j1, S.bessel_y0, S.bessel_y1)
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("function", [one for one in OF_ONE if one not in EAGER_IS_OFF], ids=lambda one: one.__name__)
+@pytest.mark.covering
 def test_functions_of_one_number(function: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> None:
     """As near to the truth as eager; the truth of doubles is eager's. Of bf16 eager refuses most of them."""
     torch._dynamo.reset()
