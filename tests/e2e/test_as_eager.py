@@ -306,6 +306,7 @@ DERIVED: dict[str, Callable[[Tensor], Any]] = {
 @LEFT_TO_EAGER
 @pytest.mark.filterwarnings("ignore:.*performance drop because we have not yet implemented the batching rule")
 @pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.every(2)
 def test_a_forward_derivative_by_what_shares_elements(name: str) -> None:
     """Eager writes tangents to where the elements lie, and of those of one place one is left."""
     x = torch.arange(1.0, 36.0)
