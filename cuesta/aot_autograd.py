@@ -33,6 +33,7 @@ def captured(
         gather_where_a_tensor_says,
         view_what_may_be_seen,
     )
+    from cuesta.lowering.capture.layouts_of_updates import updates_lie_as_before
     from cuesta.lowering.capture.lost_in_views import copy_negative_results
 
     copy_what_is_resolved(gm)
@@ -40,6 +41,7 @@ def captured(
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
     draw_in_rows(gm)
+    updates_lie_as_before(gm)
     update_without_gradients(gm, example_inputs)
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)

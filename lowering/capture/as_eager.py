@@ -14,6 +14,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
+from cuesta.lowering.capture.layouts_of_updates import drop_detours
+
 _aten = torch.ops.aten
 
 
@@ -21,6 +23,7 @@ def as_eager(gm: GraphModule, *, fills_memory: bool = False) -> None:
     """Rewrites the graph in place, metadata included. `fills_memory` says whether eager fills what `empty` gives."""
     _scatter_given_indices(gm)
     _draw_for_no_sizes(gm)
+    drop_detours(gm)
     if fills_memory:
         _fill(gm)
 

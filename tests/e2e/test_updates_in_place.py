@@ -178,6 +178,17 @@ def test_a_part_is_written_and_no_more(update: Update) -> None:
     assert (4, 64, 32) not in made
 
 
+@pytest.mark.parametrize("update", [by_index_copy, by_index_add, by_index, by_index_put, a_slice])
+def test_a_part_of_a_cache_of_columns_is_written_and_no_more(update: Update) -> None:
+    """As a cache of positions that is seen by heads."""
+    cache, x, where = arguments()
+    columns = cache.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    ops = lowered(update, columns, x, where)
+    made = [sizes_of(tensor_type_of(op.result)) for op in ops if isinstance(op, host.AllocOp)]
+    assert (4, 64, 32) not in made
+    check(update, columns, x, where)
+
+
 @pytest.mark.parametrize("update", [by_index, by_index_put, the_last_row_set, a_slice])
 def test_a_part_of_a_cache_of_8_bits_is_written_and_no_more(update: Update) -> None:
     """As caches of keys and values are, that are kept in floats of 8 bits."""

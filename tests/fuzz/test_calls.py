@@ -1052,6 +1052,14 @@ FOUND: dict[str, Case] = {
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
         [(1, 1, 4), (1, 1, 3)], {}, "", True,
     ),
+    "98007512": Case(
+        ["x = numbers(28, torch.float32, c, a).transpose(-1, -2)"], ["x"], [],
+        [
+            "x.scatter_(0, torch.full_like(x, x.shape[0] - 1, dtype=torch.int64), 2)", "v3 = x.permute(1, 0)",
+            "v3.bernoulli_(0.5)",
+        ],
+        "(torch.nn.functional.gelu(x), v3)", [(2, 2, 17)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
