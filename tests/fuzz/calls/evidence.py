@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -180,6 +181,17 @@ class PlainIntegers(_Corrected):
         if func is torch.ops.aten._int_mm.default:
             args = tuple(one.clone(memory_format=torch.contiguous_format) for one in args)
         return func(*args, **named)
+
+
+@contextmanager
+def saved_as_they_are() -> Iterator[None]:
+    """In the `with` block eager saves, in the place of tensors, others that lie in the memory that they have now; also
+    within `torch.func`, which otherwise refuses hooks.
+    """
+    autograd: Any = torch._C._autograd
+    hooks = torch.autograd.graph.saved_tensors_hooks(lambda one: one.detach(), lambda one: one)
+    with patch.object(autograd, "_saved_tensors_hooks_disable", lambda *_: None), hooks:
+        yield
 
 
 class AsSaid(_Corrected):
