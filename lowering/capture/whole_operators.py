@@ -9,6 +9,10 @@ C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, as `
 functional tensors remember a view and autograd none, so that a view of a product would be made anew of another tensor.
 Here it is `_reshape_alias_copy`, a view to neither, as in eager: what is returned twice is one object. The table makes
 `view` of it, for nothing else sees its input.
+
+What raises where a factorisation has failed (`_linalg_check_errors`) gives nothing, and torch 2.11 drops it as a call
+without a use: the inverse of a singular matrix was NaN, where eager raises. It is an effect here, as it is to torch
+2.13: tokens keep such calls, in their order.
 """
 
 from __future__ import annotations
@@ -43,6 +47,9 @@ _tracing = 0
 """How many `with` blocks are open, in all threads."""
 _kept: _Kernels = []
 """The kernels that the first of them found, and the last puts back."""
+_CHECK = "aten::_linalg_check_errors"
+_effects: list[Any] = []
+"""What takes back that a check is an effect."""
 
 
 @contextmanager
@@ -95,6 +102,9 @@ def _exchange() -> None:
         _kept.append((reshaped, reshaped.py_kernels.copy()))
         reshaped.py_kernels[DispatchKey.Autograd] = _reshaped
         _forget_dispatch(reshaped)
+        entry = torch._library.simple_registry.singleton.find(_CHECK)  # pyright: ignore[reportPrivateUsage]
+        if entry.effect.effect is None:
+            _effects.append(entry.effect.register(torch._library.effects.EffectType.ORDERED))  # pyright: ignore[reportPrivateUsage]
     except BaseException:
         _put_back()
         raise
@@ -128,6 +138,8 @@ def _put_back() -> None:
         overload.py_kernels.update(kernels)
         _forget_dispatch(overload)
         _kept.pop()
+    while _effects:
+        _effects.pop().destroy()
 
 
 def _forget_dispatch(overload: OpOverload) -> None:

@@ -1083,6 +1083,10 @@ FOUND: dict[str, Case] = {
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
         [(1, 1, 4), (1, 1, 3)], {}, "", True,
     ),
+    "a matrix without an inverse": Case(
+        ["x = numbers(28, torch.float32, a, a).requires_grad_()"], ["x"], [], ["v1 = torch.linalg.inv(x * 0) @ x"],
+        "v1", [(2, 1, 1)], {}, "all",
+    ),
     "98007512": Case(
         ["x = numbers(28, torch.float32, c, a).transpose(-1, -2)"], ["x"], [],
         [
