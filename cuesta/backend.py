@@ -31,6 +31,7 @@ from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.profiler_ranges import leave_out_ranges
 from cuesta.record import CompileRecord, GraphKind
+from cuesta.refused_by_dynamo import take_what_eager_takes
 from cuesta.room_for_frames import with_room
 from cuesta.structured_trace import trace_record
 
@@ -444,3 +445,4 @@ sys.modules[__name__].__class__ = _CallableModule
 # torch imports this when it is asked for the backend: before it compiles anything with it.
 pause_while_compiling()
 find_names_when_logged()
+take_what_eager_takes()

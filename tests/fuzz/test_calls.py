@@ -1083,6 +1083,20 @@ FOUND: dict[str, Case] = {
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
         [(1, 1, 4), (1, 1, 3)], {}, "", True,
     ),
+    "98000708": Case(
+        ["y = numbers(12, torch.bfloat16, c + 2)[2:]"], ["y"], [],
+        ["y.split(y.shape[0] // 2 + 1)[0].mul_(y.shape[0])", "y.flatten()[y.shape[0] :].fill_(2)"], "[y + 1]",
+        [(8, 2, 0)], {}, "",
+    ),
+    "98000656": Case(
+        [
+            "x = numbers(7, torch.complex64, b, c).requires_grad_()",
+            "y = Joined(numbers(23, torch.float16, b, c), numbers(23, torch.float16, a, c) + 1)",
+            "z = dynamic(numbers(69, torch.int64, b, c), 1)",
+        ],
+        ["x", "y", "z"], [], ["v1 = torch.log((y - 0.03).abs() + 1.5)", "v2 = x.tril()"], "(v1, v2, x.detach())",
+        [(5, 5, 3)], {"dynamic": True}, "",
+    ),
     "a matrix without an inverse": Case(
         ["x = numbers(28, torch.float32, a, a).requires_grad_()"], ["x"], [], ["v1 = torch.linalg.inv(x * 0) @ x"],
         "v1", [(2, 1, 1)], {}, "all",
