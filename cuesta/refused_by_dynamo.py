@@ -26,7 +26,7 @@ def take_what_eager_takes() -> None:
     import torch
 
     if torch.__version__ < "2.12":
-        table: Any = torch._decomp.decomposition_table  # pyright: ignore[reportPrivateUsage]
+        table: Any = getattr(torch, "_decomp").decomposition_table  # noqa: B009
         split = torch.ops.aten.split.Tensor
         if not hasattr(table[split], "of_nothing"):
             table[split] = _split_of_nothing(table[split])

@@ -6,8 +6,8 @@ x.zero_()            ->  x.fill_(0)
 
 AOTAutograd takes the value of the operator for x from there on, and eager's `scatter` and its like give rows, whatever
 x lies like: what is made of x lay in another order, views of it that there are were refused, and `x.bernoulli_()`,
-which draws in the order of memory, drew other numbers (torch 2.11, 2.13). `copy` keeps the layout of its first argument,
-and to what follows it is no work: a nest that reads another. (That of zeros lies in rows in torch 2.11 alone.)
+which draws in the order of memory, drew other numbers (torch 2.11, 2.13). `copy` keeps the layout of its first
+argument, and to what follows it is no work: a nest that reads another. (Zeros lie in rows in torch 2.11 alone.)
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def updates_lie_as_before(gm: GraphModule) -> None:
 
 def _lies_in_another_order(node: Node) -> bool:
     target = node.args[0] if node.op in ("call_method", "call_function") and node.args else None
-    value = value_of(target) if isinstance(target, Node) else None
+    value: Any = value_of(target) if isinstance(target, Node) else None
     if type(value) is not torch.Tensor and not _is_fake(value):
         return False
     order = [*order_in_memory(value)]
@@ -74,9 +74,10 @@ def _turn_into(node: Node, method: str, value: Any) -> None:
 
 
 def _update_by_a_copy(module: GraphModule, node: Node) -> None:
+    value: Any = value_of(node)
     with module.graph.inserting_before(node):
         made = module.graph.call_method(name_of(node)[:-1], node.args, node.kwargs)
-    made.meta = {**node.meta, "example_value": value_of(node).contiguous()}
+    made.meta = {**node.meta, "example_value": value.contiguous()}
     _turn_into(node, "copy_", made)
 
 

