@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from torch.utils._pytree import tree_map_only
 
 from tests.fuzz.calls import exclusions, scope
