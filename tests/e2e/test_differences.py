@@ -384,27 +384,6 @@ def test_the_order_of_arithmetic_on_a_dim_of_one_element() -> None:
     assert torch.equal(results[0], scaled) and torch.equal(results[1], compared)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("is_made", [False, True], ids=["of an input", "of what is made"])
-def test_the_order_of_what_is_made_of_an_update(is_made: bool, dynamic: bool) -> None:
-    """92001293, 92001380"""
-
-    def function(x: Tensor) -> tuple[Tensor, Tensor]:
-        x = x * 1 if is_made else x
-        x.index_add_(0, torch.arange(x.shape[0]), x.clone())
-        return x * 2, x
-
-    expected, (found, updated) = (
-        function(torch.ones(5, 3).t()),
-        compiled_of(function, dynamic=dynamic)(torch.ones(5, 3).t()),
-    )
-    assert expected[0].stride() == (1, 3) and found.stride() == torch.ones(5, 3).t().index_add(
-        0, torch.arange(3), torch.ones(3, 5)
-    ).stride() == (5, 1)
-    assert torch.equal(found, expected[0]) and torch.equal(updated, expected[1])
-    assert updated.stride() == ((5, 1) if is_made else (1, 3))
-
-
 def test_a_result_with_the_negative_bit_lies_alone() -> None:
     def function(z: Tensor) -> Tensor:
         return (z * 2).conj().imag

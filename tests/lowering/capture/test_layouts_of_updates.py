@@ -75,3 +75,20 @@ def test_gradients_through_an_update_of_columns() -> None:
     torch._dynamo.reset()
     inputs = (torch.randn(7, 5, requires_grad=True), torch.randn(5, 7, requires_grad=True))
     assert_close_to_float64(torch.compile(function, backend="cuesta"), function, inputs)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("is_made", [False, True], ids=["of an input", "of what is made"])
+def test_the_order_of_what_is_made_of_an_update(is_made: bool, dynamic: bool) -> None:
+    """92001293, 92001380"""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x * 1 if is_made else x
+        x.index_add_(0, torch.arange(x.shape[0]), x.clone())
+        return x * 2, x
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta", dynamic=dynamic)
+    expected, actual = function(torch.ones(5, 3).t()), compiled(torch.ones(5, 3).t())
+    for one, other in zip(actual, expected, strict=True):
+        assert one.stride() == other.stride() == (1, 3) and torch.equal(one, other)
