@@ -6,6 +6,7 @@ Nothing here needs a compiler: a process that takes its programs from the cache 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cuesta.dialects.core.structs import struct
@@ -87,6 +88,16 @@ class KernelText:
     """How many rounds of a loop load at the same time."""
     registers: int = 0
     """How many registers a thread may have at most; 0 for as many as it likes."""
+    plain: str = ""
+    """Where parameters at the end are tensor descriptors, the text without these: for pointers that are no multiples of
+    16 bytes.
+    """
+
+    @property
+    def pointers(self) -> KernelText:
+        """The kernel without tensor descriptors."""
+        given = tuple(one for one in self.signature if not one[1].startswith("tensordesc"))
+        return replace(self, source=self.plain, signature=given, plain="") if self.plain else self
 
 
 @struct
@@ -104,6 +115,20 @@ class MachineCode:
     """How many parameters it has: those of the signature, and pointers to scratch memory that it does not use."""
 
 
+def inner_box(elements: int, size: int) -> int:
+    """Of the last dimension of a tile, of elements of `size` bytes, what one copy by a tensor descriptor takes: a row of
+    shared memory is 128 bytes at most.
+
+    Source: a definition: Triton's layout of shared memory, which `compilation.py` holds it to.
+    """
+    return min(elements, 128 // size)
+
+
+def swizzle_of(elements: int, size: int) -> int:
+    """How such rows are exchanged in shared memory, as the driver counts: 1, 2, 3 for rows of 32, 64, 128 bytes."""
+    return {128: 3, 64: 2, 32: 1}.get(inner_box(elements, size) * size, 0)
+
+
 POINTER_ALIGNMENT = 16
 """Bytes: what the pointers of a kernel for a CUDA device are multiples of, when its code is told so."""
 
@@ -115,8 +140,10 @@ NOT_ALIGNED = 1 << 31
 """What stops a launch that is given other pointers, while there is no code for them yet. (No error of the driver.)"""
 
 
-LAUNCH_SYMBOL, KERNELS_SYMBOL = "cuesta.launch", "cuesta.kernels"
-"""Where the object code finds the driver's function that launches kernels, and the kernels: see `emit_launches.py`."""
+LAUNCH_SYMBOL, KERNELS_SYMBOL, ENCODE_SYMBOL = "cuesta.launch", "cuesta.kernels", "cuesta.encode"
+"""Where the object code finds the driver's function that launches kernels, the kernels, and the driver's function that
+makes tensor descriptors, if it makes any: see `emit_launches.py`.
+"""
 
 
 @struct
@@ -174,5 +201,6 @@ class Program:
         names = [function.name for function in self.functions]
         if self.device_runs:
             names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
+            names += [ENCODE_SYMBOL] if any(one.text.plain for one in self.device_kernels) else []
         entries = dict.fromkeys(one.entry for one in (*self.functions, *self.device_runs) if one.entry)
         return [*names, *entries]

@@ -76,9 +76,13 @@ class FuncOp(FunctionOp):
 
     @property
     def launched(self) -> sym.IndexExpr:
-        """How many programs a launch has: those of the grid, or two for each where those that meet take turns."""
+        """How many programs a launch has: those of the grid, or two for each where those that meet take turns, or no
+        more than its schedule says, each of which does several of the grid's.
+        """
         takes_turns = "ahead" in self.schedule.choices and any(op.name == "kernel.meet" for op in self.body.ops)
-        return sym.product_of(self.schedule.grid) * (2 if takes_turns else 1)
+        volume = sym.product_of(self.schedule.grid) * (2 if takes_turns else 1)
+        most = self.schedule.choices.get("programs")
+        return sym.minimum(volume, most) if isinstance(most, int) else volume
 
     @property
     def symbols(self) -> tuple[str, ...]:

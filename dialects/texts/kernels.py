@@ -10,7 +10,9 @@ from xdsl.ir import Operation
 
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.contracts import Finding
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import symbol_ranges
+from cuesta.dialects.kernel.descriptors import described_loads
 from cuesta.dialects.kernel.shapes import shape_of_type
 from cuesta.dialects.kernel.types import Choice, PointerType
 from cuesta.dialects.sym.ranges import Space
@@ -106,6 +108,13 @@ def _writes(func: kernel.FuncOp) -> Iterator[Finding]:
             yield op, "writes to what is neither an out of the kernel nor memory of its own"
 
 
+def _described(func: kernel.FuncOp) -> Iterator[Finding]:
+    try:
+        described_loads(func)
+    except CuestaError as error:
+        yield from ((func, one.message) for one in error.diagnostics)
+
+
 def _power(least: int, most: int) -> Callable[[Choice], str]:
     def problem(value: Choice) -> str:
         fits = isinstance(value, int) and least <= value <= most and value & (value - 1) == 0
@@ -140,6 +149,8 @@ CHOICES: Mapping[str, Callable[[Choice], str]] = {
     "reread": _word(0, 1),
     "registers": _number(0, 255),
     "ahead": _number(1, 1 << 30),
+    "programs": _number(1, 1 << 20),
+    "descriptors": _word(0, 1),
     "lanes": _power(1, MOST_LANES_GPU),
     "threads": _number(1, 1024),
     "prefetch": _number(1, 1 << 20),
@@ -160,6 +171,10 @@ def schedules_are_known(module: ModuleOp) -> Iterator[Finding]:
                 yield func, f"the choice {name} of a schedule is {wanted}, not {value}"
             elif name == "ahead" and kernel.meeting_of(func) is None:
                 yield func, "the choice ahead of a schedule is for programs that meet, by kernel.meet"
+            elif name == "programs" and kernel.meeting_of(func) is not None:
+                yield func, "the choice programs of a schedule is for programs that wait for nobody, not for kernel.meet"
+            elif name == "descriptors" and value:
+                yield from _described(func)
 
 
 __all__ = ["CHOICES", "kernels_are_sane", "schedules_are_known"]

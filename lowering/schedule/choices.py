@@ -68,6 +68,14 @@ CHOICES: Mapping[str, Choice] = {
     "group": Choice(
         _COUNT, gpu="rows of tiles of a contraction done together, which find each other's columns in the cache"
     ),
+    "programs": Choice(
+        _COUNT,
+        gpu="of a launch of a contraction, at most: each does one tile after the other (persistent); without it, one",
+    ),
+    "descriptors": Choice(
+        _SWITCH,
+        gpu="with 1, factors of a contraction that are read as they lie are loaded by tensor descriptors, from sm_90 on",
+    ),
     "tf32": Choice(_SWITCH, gpu="with 1, factors of a contraction of type f32 are rounded to TF32"),
     "cooperative": Choice(
         _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"

@@ -85,7 +85,7 @@ def content_of(kernel: KernelText) -> KernelText:
     while lines and lines[0].startswith("#"):
         del lines[0]
     source = "\n".join(lines).replace(f"def {kernel.name}(", "def kernel(", 1)
-    return replace(kernel, name="kernel", source=source)
+    return replace(kernel, name="kernel", source=source, plain="")
 
 
 def _remember(key: _Key, code: MachineCode) -> None:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode
+from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode, inner_box, swizzle_of
 from cuesta.targets.python_functions import define
 
+FIRST_WITH_DESCRIPTORS = 90
+"""The first architecture that loads tiles by tensor descriptors.
+
+Source: a definition: the PTX ISA, `cp.async.bulk.tensor`.
+"""
 HEADER = """\
 import triton
 import triton.language as tl
@@ -61,9 +66,10 @@ def functions_of(text: str, names: Sequence[str]) -> list[Any]:
 def compile_kernel(kernel: KernelText, architecture: int, *, aligned: bool = True) -> MachineCode:
     """Compiles a kernel for `sm_<architecture>`; `aligned` says that all pointers are multiples of 16 bytes.
 
-    Errors: whatever Triton raises for a kernel it cannot compile.
+    Errors: whatever Triton raises for a kernel it cannot compile; ValueError for tensor descriptors before `sm_90`.
     """
-    compiled = _compiled(kernel, ("cuda", architecture, 32), aligned)
+    compiled = _compiled(kernel if aligned else kernel.pointers, ("cuda", architecture, 32), aligned)
+    _check_descriptors(kernel, architecture, compiled.metadata.tensordesc_meta if aligned and kernel.plain else [])
     return MachineCode(
         compiled.metadata.name,
         compiled.asm["cubin"],
@@ -106,6 +112,23 @@ def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: b
         "enable_reflect_ftz": "quick." in kernel.source,
     }
     return triton.compile(source, target=gpu, options=options)
+
+
+def _check_descriptors(kernel: KernelText, architecture: int, made: Sequence[Mapping[str, Any]]) -> None:
+    """Errors: ValueError where the code takes other descriptors than `swizzle_of` and `inner_box` say, or the device
+    none.
+    """
+    if not made:
+        return
+    if architecture < FIRST_WITH_DESCRIPTORS:
+        raise ValueError(f"tensor descriptors need sm_{FIRST_WITH_DESCRIPTORS}, and this device is sm_{architecture}")
+    kinds = [kind for _, kind in kernel.signature if kind.startswith("tensordesc")]
+    for kind, one in zip(kinds, made, strict=True):
+        *outer, last = (int(size) for size in kind[kind.index("[") + 1 : kind.index("]")].split(","))
+        size = int(one["elem_size"])
+        wanted = [*outer, inner_box(last, size)], swizzle_of(last, size)
+        if (list(one["block_size"]), int(one["swizzle"])) != wanted or one.get("fp4_padded"):
+            raise ValueError(f"the code of {kernel.name} takes a descriptor {one} for {kind}, not {wanted}")
 
 
 _ENTRY = re.compile(r"\.entry\s+(\w+)\s*\((.*?)\)", re.DOTALL)

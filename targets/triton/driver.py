@@ -15,6 +15,7 @@ from typing import Any
 
 from cuesta.targets.cpu.python_calls import python_function
 from cuesta.targets.program import (
+    ENCODE_SYMBOL,
     KERNELS_SYMBOL,
     LAUNCH_SYMBOL,
     NOT_ALIGNED,
@@ -60,6 +61,19 @@ def driver() -> ctypes.CDLL:
 def launch_address() -> int:
     """The address of `cuLaunchKernel`."""
     address = ctypes.cast(driver().cuLaunchKernel, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def encode_address() -> int:
+    """The address of `cuTensorMapEncodeTiled`.
+
+    Errors: NoDriverError where the driver is older than CUDA 12.
+    """
+    try:
+        address = ctypes.cast(driver().cuTensorMapEncodeTiled, ctypes.c_void_p).value
+    except AttributeError as error:
+        raise NoDriverError(f"tensor descriptors need a newer CUDA driver than {driver_version()}") from error
     assert address is not None
     return address
 
@@ -140,6 +154,8 @@ def bind_runs(
     Errors: CudaError.
     """
     ctypes.c_void_p.from_address(addresses[LAUNCH_SYMBOL]).value = launch_address()
+    if ENCODE_SYMBOL in addresses:
+        ctypes.c_void_p.from_address(addresses[ENCODE_SYMBOL]).value = encode_address()
     table = (_Record * (2 * len(kernels))).from_address(addresses[KERNELS_SYMBOL])
     for position, kernel in enumerate(kernels):
         _fill(table[2 * position], kernel.code, kernel.device)

@@ -20,6 +20,7 @@ from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.contract import Eight
 from cuesta.dialects.kernel.shapes import shape_of
+from cuesta.targets.triton.emit_descriptors import described_factor
 from cuesta.targets.triton.emit_index import index_text
 from cuesta.targets.triton.emit_places import is_defined_in
 from cuesta.targets.triton.emit_steps import Steps
@@ -59,7 +60,7 @@ def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
     for one, name in zip(together, results, strict=True):
         emitter.line(f"{name} = {_product(emitter, one, name, first)}")
     body = emitter.scopes[-1].lines
-    if high.isdigit() and not emitter.hoisting.loops:
+    if high.isdigit() and not emitter.hoisting.loops and not emitter.flattened:
         high = f"functions.rolled({high})"
     head = f"for {start} in range({low}, {high}, {op.lanes}):"
     if len(together) == 1:
@@ -146,6 +147,9 @@ def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: s
 
 def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_right: bool, first: str | None) -> str:
     """Emits what a factor is made of; gives its text. It is 0 for lanes that are no points."""
+    if (one := emitter.described.get(factor.owner)) is not None:
+        assert isinstance(factor.owner, kernel.LoadOp)
+        return described_factor(emitter, op, factor.owner, one, is_right, first)
     dim, in_fold = op.dim, bool(emitter.hoisting.loops)
     before = emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor
     masks, upright, _, _ = before

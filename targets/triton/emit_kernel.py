@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -20,14 +20,16 @@ from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.descriptors import Descriptor, described_loads
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.host.python_text import Names, identifier
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_accumulate import carried_by
 from cuesta.targets.triton.emit_hoist import Hoisting
 from cuesta.targets.triton.emit_index import index_text, operand_text
-from cuesta.targets.triton.emit_meet import draw_turn, emit_meeting
+from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
+from cuesta.targets.triton.emit_programs import emit_programs
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_reduce import Accumulator
 from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
@@ -59,8 +61,14 @@ class _Scope:
 class KernelEmitter:
     """Emits one `kernel.func`."""
 
-    def __init__(self, func: kernel.FuncOp) -> None:
+    def __init__(self, func: kernel.FuncOp, *, describes: bool = True) -> None:
         self.func = func
+        self.described = described_loads(func) if describes else {}
+        """The loads that are done by descriptors."""
+        self.tensors: dict[Descriptor, str] = {}
+        """The names of the descriptors."""
+        self.flattened = False
+        """Whether the loop over programs and that of a contraction are said to be one."""
         self.taken = Names(_RESERVED)
         self.names: MutableMapping[SSAValue, str] = {}
         self.real: MutableMapping[SSAValue, Shape] = {}
@@ -100,7 +108,8 @@ class KernelEmitter:
         """
         self.wide = func.schedule.choices.get("index", 64) == 64
         self.integer = "tl.int64" if self.wide else "tl.int32"
-        self._coordinates: list[str] = []
+        self.coordinates: list[str] = []
+        """The coordinates of the program in the grid."""
         self.program = "0"
         """The number of the program."""
         self.reads = ""
@@ -146,15 +155,12 @@ class KernelEmitter:
             self.report = self.fresh("report")
             signature.append((self.report, "*i64"))
         signature += [(symbol, "i64" if self.wide else "i32") for symbol in func.symbols]
-        self.programs()
-        meeting = kernel.meeting_of(func)
-        self.whole = whole_program(self) if func.schedule.choices.get("whole") and meeting is None else None
-        if meeting is not None:
-            emit_meeting(self, meeting)
-        elif self.whole is not None:
-            self.in_branches(self.whole)
-        else:
-            self.block(func.body)
+        for load, one in self.described.items():
+            if one.descriptor not in self.tensors:
+                name = self.tensors[one.descriptor] = self.fresh("tensor")
+                kind = pointer_text(scalar_of(load.result.type)).removeprefix("*")
+                signature.append((name, f"tensordesc<{kind}{list(one.descriptor.box)}>"))
+        emit_programs(self, self.body)
         body = "\n    ".join(self.scopes[0].lines or ["pass"])
         where = format_origin(func.location)
         comment = f"# {where}\n" if where else ""
@@ -164,6 +170,17 @@ class KernelEmitter:
         stages = int(func.schedule.choices.get("stages", 3))
         registers = int(func.schedule.choices.get("registers", 0))
         return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages, registers)
+
+    def body(self) -> None:
+        """What a program does."""
+        meeting = kernel.meeting_of(self.func)
+        self.whole = whole_program(self) if self.func.schedule.choices.get("whole") and meeting is None else None
+        if meeting is not None:
+            emit_meeting(self, meeting)
+        elif self.whole is not None:
+            self.in_branches(self.whole)
+        else:
+            self.block(self.func.body)
 
     def in_branches(self, whole: Whole) -> None:
         """The body twice: without masks where the program has all of its points, and with them."""
@@ -332,33 +349,6 @@ class KernelEmitter:
 
     # Structure
 
-    def programs(self) -> None:
-        """The coordinates of the program in the grid, from one number."""
-        grid = self.func.schedule.grid
-        if not grid:
-            return
-        program = self.fresh("program" if len(grid) > 1 else "p")
-        cast = ".to(tl.int64)" if self.wide else ""
-        number = f"tl.program_id(0){cast}"
-        meeting = kernel.meeting_of(self.func)
-        if meeting is not None and "ahead" in self.func.schedule.choices:
-            number = draw_turn(self, meeting) + cast
-        elif self.func.schedule.choices.get("reversed"):
-            number = f"{operand_text(sym.product_of(grid) - 1, ())} - {number}"
-        self.line(f"{program} = {number}")
-        self.program = program
-        rest = program
-        coordinates: list[str] = []
-        group = int(self.func.schedule.choices.get("group", 1))
-        if group > 1 and len(grid) > 1:
-            rest, coordinates = self.grouped(program, group)
-            grid = grid[:-2]
-        for size in reversed(grid[1:]):
-            divisor = operand_text(size, ())
-            coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
-            rest = self.bind(f"{rest} // {divisor}", "p")
-        self._coordinates = [*([rest] if grid else []), *reversed(coordinates)]
-
     def stand_in_for(self, number: str, axes: int) -> None:
         """From here on the coordinates along the last axes of the grid are those of program `number` of the group."""
         coordinates: list[str] = []
@@ -367,28 +357,11 @@ class KernelEmitter:
             divisor = operand_text(size, ())
             coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
             rest = self.bind(f"{rest} // {divisor}", "p")
-        self._coordinates[len(self._coordinates) - axes :] = [rest, *reversed(coordinates)]
-
-    def grouped(self, program: str, group: int) -> tuple[str, list[str]]:
-        """The coordinates along the last two axes of the grid, the last one first, and what is left of the number.
-
-        Programs that follow one another take `group` rows of one column, then those of the next: what they read along
-        rows and columns is still in the cache.
-        """
-        rows, columns = (operand_text(size, ()) for size in self.func.schedule.grid[-2:])
-        rest = own = program
-        if len(self.func.schedule.grid) > 2:
-            rest = self.bind(f"{program} // ({rows} * {columns})", "p")
-            own = self.bind(f"{program} % ({rows} * {columns})", "p")
-        width = f"({group} * {columns})"
-        first = self.bind(f"{own} // {width} * {group}", "first")
-        height = self.bind(f"tl.minimum({rows} - {first}, {group})", "height")
-        row = self.bind(f"{first} + {own} % {width} % {height}", "p")
-        return rest, [self.bind(f"{own} % {width} // {height}", "p"), row]
+        self.coordinates[len(self.coordinates) - axes :] = [rest, *reversed(coordinates)]
 
     def coordinate(self, axis: int) -> str:
         """The program's coordinate along an axis of the grid."""
-        return self._coordinates[axis]
+        return self.coordinates[axis]
 
     def block(self, block: Block) -> None:
         """Emits the ops of a block."""
@@ -437,6 +410,10 @@ class KernelEmitter:
         for one in carried:
             one.end()
         return walk.finish() if walk else []
+
+    def is_walk(self, op: Operation) -> bool:
+        """Whether an op is a contraction along several tiles."""
+        return isinstance(op, kernel.ContractOp) and not self.is_single_tile(op)
 
     def is_whole(self, op: kernel.LoopOp) -> bool:
         """Whether a loop is one tile and no more."""
@@ -593,7 +570,10 @@ def _divisor(e: sym.IndexExpr) -> int:
 
 def emit_kernel(func: kernel.FuncOp) -> KernelText:
     """The Triton text of a kernel. Errors: CuestaError for what the target cannot say."""
-    return KernelEmitter(func).emit()
+    text = KernelEmitter(func).emit()
+    if all("tensordesc" not in kind for _, kind in text.signature):
+        return text
+    return replace(text, plain=KernelEmitter(func, describes=False).emit().source)
 
 
 __all__ = ["KernelEmitter", "emit_kernel"]

@@ -22,9 +22,11 @@ from dataclasses import dataclass, field
 
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.kernel.descriptors import Descriptor, descriptors_of
 from cuesta.targets.cpu.emit_module import grid_volume
 from cuesta.targets.cpu.python_calls import emit_function
 from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT
+from cuesta.targets.triton.emit_tensor_maps import ALIGNED_WORDS, MAP_WORDS, Maps
 
 SCRATCH = 4
 """How many parameters a kernel may have after those of its text: Triton adds pointers to scratch memory (nowhere)."""
@@ -178,6 +180,7 @@ class _Tables:
     launches: list[str] = field(default_factory=list[str])
     places: list[int] = field(default_factory=list[int])
     longest: int = 1
+    maps: Maps = field(default_factory=Maps)
 
 
 def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun], count: int) -> str:
@@ -191,7 +194,7 @@ def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun
         f"@cuesta.launches = internal constant [{len(tables.launches)} x %cuesta.launched] [{rows}], align 8\n"
         f"@cuesta.places = internal constant [{len(tables.places)} x i32] [{places}], align 4\n"
     )
-    return "\n".join([runtime, constants, *functions])
+    return "\n".join([runtime, tables.maps.text(), constants, *functions])
 
 
 def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tables) -> str:
@@ -200,6 +203,8 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
     nothing = len(arguments)
     lines: list[str] = []
     known: dict[tuple[int, int], int] = {}
+    maps: dict[tuple[int, Descriptor], int] = {}
+    calls: list[str] = []
 
     def place_of(parameter: int, offset: int) -> int:
         """The place of the address so many bytes after a parameter."""
@@ -216,6 +221,16 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
     for number, launch in enumerate(run.launches):
         func = kernels[launch.kernel]
         given = [place_of(*pointer) for pointer in launch.pointers] + [symbols[name] for name in func.symbols]
+        for one in descriptors_of(func):
+            address = place_of(*launch.pointers[one.pointer])
+            if (address, one) not in maps:
+                while len(values) % ALIGNED_WORDS:
+                    values.append("0")
+                maps[address, one] = len(values)
+                values += [""] * MAP_WORDS
+                calls.append(tables.maps.call(number, values[address], maps[address, one], one))
+            # Its place, and what Triton passes besides: sizes and strides, which nothing reads.
+            given += [maps[address, one], *[nothing] * (2 * len(one.sizes))]
         given += [nothing] * SCRATCH
         looked = [place_of(*pointer) for pointer in launch.unaligned]
         programs = grid_volume(func, number, lines)
@@ -227,12 +242,14 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
         tables.places += [*given, *looked]
         tables.longest = max(tables.longest, len(given))
     for place, value in enumerate(values):
+        if not value:  # a part of a descriptor
+            continue
         lines.append(f"%p{place} = getelementptr inbounds i64, ptr %values, i64 {place}")
         lines.append(f"store i64 {value}, ptr %p{place}, align 8")
-    body = "\n  ".join(lines)
+    body = "\n  ".join([*lines, *calls])
     row = f"getelementptr inbounds (%cuesta.launched, ptr @cuesta.launches, i64 {first})"
     body = f"""\
-  %values = alloca [{len(values)} x i64], align 8
+  %values = alloca [{len(values)} x i64], align {8 * ALIGNED_WORDS if maps else 8}
   {body}
   %told = call i64 @cuesta.launch_all(i64 %first, i64 {len(run.launches)}, ptr {row}, ptr %values, i64 %stream)
   ret i64 %told

@@ -34,6 +34,8 @@ from triton.runtime.interpreter import (
     interpreter_semantic,
 )
 
+from triton.tools.tensor_descriptor import TensorDescriptor
+
 import cuesta
 from cuesta.code_generation import generate
 from cuesta.context import make_context
@@ -158,6 +160,26 @@ TOGETHER = Together()
 Launcher = Callable[..., None]
 
 
+@dataclasses.dataclass
+class Encoded:
+    """What a tensor descriptor was made of, from the innermost dimension on."""
+
+    address: int
+    sizes: list[int]
+    strides: list[int]
+    box: list[int]
+
+
+def _argument(value: Any, kind: str) -> Any:
+    if not isinstance(value, Encoded):
+        return _implicit_cvt(Pointer(value, POINTEES[kind]) if kind in POINTEES else value)
+    name, _, rest = kind.removeprefix("tensordesc<").partition("[")
+    dtype, box = POINTEES[f"*{name}"], [int(size) for size in rest.removesuffix("]>").split(",")]
+    assert value.box[::-1][:-1] == box[:-1] and box[-1] % value.box[0] == 0, (value, kind)
+    strides = [stride // dtype.itemsize for stride in value.strides[::-1]]
+    return _implicit_cvt(TensorDescriptor(Pointer(value.address, dtype), value.sizes[::-1], [*strides, 1], box))
+
+
 def interpreted(kernel: KernelText) -> Launcher:
     """A function of the number of programs, and addresses and integers."""
     (function,) = compilation.functions_of(compilation.module_text([kernel]), [kernel.name])
@@ -165,10 +187,7 @@ def interpreted(kernel: KernelText) -> Launcher:
     kinds = [kind for _, kind in kernel.signature]
 
     def launch(programs: int, *values: int) -> None:
-        arguments = [
-            _implicit_cvt(Pointer(value, POINTEES[kind]) if kind in POINTEES else value)
-            for value, kind in zip(values, kinds, strict=True)
-        ]
+        arguments = [_argument(value, kind) for value, kind in zip(values, kinds, strict=True)]
         rewritten = function.rewrite()
         executor = GridExecutor(rewritten, function.arg_names, (programs,))
         scope = _patch_lang(rewritten)
@@ -196,8 +215,27 @@ class Device:
         pointer = ctypes.c_void_p
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, pointer, *integers, pointer, pointer, pointer)
         self.callback = prototype(self.launch)
+        self.encoded: list[Encoded] = []
+        integer = ctypes.c_int
+        encoder = ctypes.CFUNCTYPE(
+            integer, pointer, integer, integer, pointer, pointer, pointer, pointer, pointer, *[integer] * 4
+        )
+        self.encoder = encoder(self.encode)
+
+    def encode(self, place: int, kind: int, rank: int, address: int, *rest: Any) -> int:
+        """`cuTensorMapEncodeTiled`."""
+        sizes, strides, box, ones, *_ = rest
+        assert place % 64 == 0 and address % 16 == 0
+        words = [[ctypes.c_int64.from_address(at + 8 * k).value for k in range(rank)] for at in (sizes, strides)]
+        small = [[ctypes.c_int32.from_address(at + 4 * k).value for k in range(rank)] for at in (box, ones)]
+        assert small[1] == [1] * rank and all(0 < size <= 256 for size in small[0])
+        assert all(stride % 16 == 0 for stride in words[1][: rank - 1]) and all(size > 0 for size in words[0])
+        ctypes.c_int64.from_address(place).value = len(self.encoded)
+        self.encoded.append(Encoded(address, words[0], words[1][: rank - 1], small[0]))
+        return 0
 
     def compile_kernel(self, kernel: KernelText, architecture: int, *, aligned: bool = True) -> MachineCode:
+        kernel = kernel if aligned else kernel.pointers
         self.kernels.append((kernel, interpreted(kernel)))
         return MachineCode(str(len(self.kernels)), b"", 0, kernel.warps, 0)
 
@@ -207,10 +245,16 @@ class Device:
     def launch(self, function: int, programs: int, *rest: Any) -> int:
         _, _, _, _, _, _, _stream, parameters, _ = rest
         text, launch = self.kernels[function - 1]
-        values: list[int] = []
-        for position, (_, kind) in enumerate(text.signature):
+        values: list[Any] = []
+        position = 0
+        for _, kind in text.signature:
             place = ctypes.c_uint64.from_address(parameters + 8 * position).value
-            values.append((ctypes.c_int32 if kind == "i32" else ctypes.c_int64).from_address(place).value)
+            if kind.startswith("tensordesc"):
+                values.append(self.encoded[ctypes.c_int64.from_address(place).value])
+                position += 2 * len(kind.split(","))
+            else:
+                values.append((ctypes.c_int32 if kind == "i32" else ctypes.c_int64).from_address(place).value)
+            position += 1
         try:
             launch(programs, *values)
         except BaseException as error:  # noqa: BLE001  # raised again by `raising`, beyond the native code
@@ -288,6 +332,7 @@ def install() -> None:
     build.shared_memory_of = lambda device: 0
     driver.load_function = DEVICE.load_function
     driver.launch_address = lambda: ctypes.cast(DEVICE.callback, ctypes.c_void_p).value  # type: ignore[assignment, return-value]
+    driver.encode_address = lambda: ctypes.cast(DEVICE.encoder, ctypes.c_void_p).value  # type: ignore[assignment, return-value]
     driver.check = refuse
     driver.current_stream = lambda device: 0
     on_cpu = runtime.allocator("cpu")

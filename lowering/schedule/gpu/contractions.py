@@ -45,7 +45,7 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         lanes=choices["columns"],
         loops={loop.op: (loop.axes, choices["depth"]) for loop in found},
         contractions={loop.op: contraction for loop, contraction in found.items()},
-        choices=_launched(choices, bits, "stages", "group"),
+        choices=_launched(choices, bits, "stages", "group", "programs", "descriptors"),
     )
 
 
@@ -108,7 +108,7 @@ def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: i
         around=[(rows, choices["rows"])],
         loops=made,
         contractions=contractions,
-        choices=_launched(choices, bits, "stages", "group"),
+        choices=_launched(choices, bits, "stages", "group", "programs", "descriptors"),
     )
 
 
