@@ -28,6 +28,7 @@ from cuesta.dialects.kernel.contract import ContractOp
 from cuesta.dialects.kernel.function import FuncOp, ProgramIdOp
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.dialects.kernel.structure import LoopOp
+from cuesta.dialects.kernel.within import WithinOp
 from cuesta.dialects.sym.nodes import sum_of_terms
 
 ALIGNMENT = 16
@@ -113,6 +114,8 @@ def described(func: FuncOp, op: ContractOp, load: LoadOp) -> Described | str:
     bits = scalar.bitwidth if isinstance(scalar, FixedBitwidthType) else 0
     if load.rest:
         return "it is loaded under a condition"
+    if isinstance(load.prev_op, WithinOp):
+        return "its address is checked"
     if not isinstance(load.pointer, BlockArgument) or load.pointer not in func.inputs:
         return "it is no element of an input"
     variable = op.induction_variables[0]
@@ -187,9 +190,7 @@ def _end(func: FuncOp, loop: LoopOp) -> int | None:
     return min(ends) if len(ends) == len(uppers) else None
 
 
-def _around(
-    func: FuncOp, load: LoadOp, rest: sym.IndexExpr
-) -> tuple[int, int, int, sym.IndexExpr | None] | str:
+def _around(func: FuncOp, load: LoadOp, rest: sym.IndexExpr) -> tuple[int, int, int, sym.IndexExpr | None] | str:
     """What of an address is the same for a tile: an offset, and perhaps a multiple of a stride, how many there are of
     that, and which it is.
     """

@@ -172,7 +172,10 @@ def schedules_are_known(module: ModuleOp) -> Iterator[Finding]:
             elif name == "ahead" and kernel.meeting_of(func) is None:
                 yield func, "the choice ahead of a schedule is for programs that meet, by kernel.meet"
             elif name == "programs" and kernel.meeting_of(func) is not None:
-                yield func, "the choice programs of a schedule is for programs that wait for nobody, not for kernel.meet"
+                yield (
+                    func,
+                    "the choice programs of a schedule is for programs that wait for nobody, not for kernel.meet",
+                )
             elif name == "descriptors" and value:
                 yield from _described(func)
 

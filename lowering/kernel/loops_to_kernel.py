@@ -25,6 +25,7 @@ from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint, fingerpri
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import all_ops, replace_all_uses
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.kernel.descriptors import described_loads
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.kernel.kernel_builder import KernelBuilder
@@ -114,6 +115,7 @@ def _lower(analysis: NestAnalysis, machine: Machine, traits: DeviceTraits, name:
     schedule = choose_schedule(analysis, machine, traits)
     builder = SlidingBuilder if schedule.slides else KernelBuilder
     func = builder(analysis, schedule).build(name)
+    described_loads(func)  # or an error, where the schedule asks for what cannot be
     kept = tuple(position for position, handle in enumerate(analysis.nest.handles) if handle not in schedule.locals)
     return _Lowered(func, kept)
 

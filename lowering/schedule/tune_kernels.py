@@ -38,7 +38,7 @@ from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around, summed_sizes
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
+from cuesta.transforms.products.tiles import TRIED, estimates, forms_of, tiles_for
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
@@ -52,6 +52,11 @@ Source: a choice, `docs/decisions/012-measuring.md`: only what wins clearly.
 """
 WITH_PRODUCERS = 3
 """Tiles that are tried once more with what gives the factors done where they are read.
+
+Source: a bound against the time that tuning takes.
+"""
+WITH_FORMS = 2
+"""Tiles that are tried in their other forms: with tensor descriptors, by programs that do several.
 
 Source: a bound against the time that tuning takes.
 """
@@ -270,6 +275,7 @@ def variants_of(product: Product, machine: Machine, rows: Reduced | None = None)
         return [_Variant({**tile, "part": tile["columns"]}, rows=rows) for tile in found[:TRIED]]
     tiles = tiles_for(*task, around(product, False))
     made = [_Variant(tile) for tile in tiles]
+    made += [_Variant(form) for tile in tiles[:WITH_FORMS] for form in forms_of(*task, tile, around(product, False))]
     if product.producers:
         summed = summed_sizes(product, True), *task[1:]
         made += [_Variant(tile, True) for tile in tiles_for(*summed, around(product, True))[:WITH_PRODUCERS]]

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def described_factor(
-    emitter: KernelEmitter, op: kernel.ContractOp, load: kernel.LoadOp, one: Described, is_right: bool, first: str | None
+    emitter: KernelEmitter,
+    op: kernel.ContractOp,
+    load: kernel.LoadOp,
+    one: Described,
+    is_right: bool,
+    first: str | None,
 ) -> str:
     """The tile of a factor, of the points from `first` on or of all, as an operand of `tl.dot`."""
     descriptor = one.descriptor

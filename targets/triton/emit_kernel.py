@@ -29,8 +29,8 @@ from cuesta.targets.triton.emit_hoist import Hoisting
 from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
-from cuesta.targets.triton.emit_programs import emit_programs
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
+from cuesta.targets.triton.emit_programs import emit_programs
 from cuesta.targets.triton.emit_reduce import Accumulator
 from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
 from cuesta.targets.triton.emit_steps import Steps, split_by_steps

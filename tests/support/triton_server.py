@@ -33,7 +33,6 @@ from triton.runtime.interpreter import (
     interpreter_builder,
     interpreter_semantic,
 )
-
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import cuesta

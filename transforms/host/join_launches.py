@@ -93,7 +93,7 @@ class JoinLaunchesPass(ModulePass):
 
 def _is_joinable(func: kernel.FuncOp) -> bool:
     """Whether programs of several launches may be those of one: they wait for nobody, stop nobody, and start afresh."""
-    if not func.is_for_gpu or func.updates:
+    if not func.is_for_gpu or func.updates or func.schedule.choices.get("descriptors"):
         return False
     apart = any(isinstance(op, kernel.MeetOp | kernel.AtomicOp | kernel.PickOp | kernel.LocalOp) for op in func.walk())
     return not apart and not may_fail(func)

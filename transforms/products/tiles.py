@@ -228,12 +228,12 @@ def _clocks(
     the matrix units take; a processor has several programs at a time, and each waits for what it asked for first.
     """
     rows, columns, points = sizes
-    height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
+    height, width, depth, stages = (made[name] for name in ("rows", "columns", "depth", "stages"))
     steps = -(-points // (parts * depth))
     programs = -(-rows // height) * -(-columns // width) * batch * parts
     left, right = (one or bits for one in around.bits_before)
     lefts = 1 if around.share_left else around.sums
-    loaded = (lefts * height * left + around.sums * width * right) * depth // 8
+    loaded = _loaded(bits, made, around)
     pace = _OVERLAPPING if around.overlap else _PLAIN
     step = loaded / (machine.cache_rate * pace.rate) + pace.place * (lefts * height + around.sums * width)
     step = max(step, around.sums * height * width * depth * bits / 16 / (_UNITS * pace.reached))
@@ -241,14 +241,9 @@ def _clocks(
     if depth > around.group:
         works = [work + shared for work, shared in zip(works, around.grouped, strict=True)]
     step += (lefts * height * works[0] + around.sums * width * works[1]) * depth / machine.instruction_rate
-    wanted = (2 if around.promoted else 1) * around.sums * height * width // (warps * 32) + 48
-    held = loaded * stages + sum(
-        side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
-    )
-    if wanted > machine.registers or held > machine.shared:
+    together = _together(bits, made, machine, around)
+    if not together:
         return math.inf
-    registers = 32 * warps * wanted
-    together = max(1, min(machine.shared // held, _REGISTERS // registers, 8))
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.cache_rate)
     waits = step + pace.latency if around.in_turns else max(step, pace.latency / (stages - 1))
     alone = pace.start + _LATENCY + steps * waits
@@ -263,6 +258,41 @@ def _clocks(
         return found + batch * rows * columns * (8 * parts + around.bytes_after) / memory
     found += each * after * (1.0 if together == 1 else _HIDDEN)
     return max(found, (moved + batch * rows * columns * around.bytes_after) / memory + _LATENCY)
+
+
+def _loaded(bits: int, made: dict[str, int], around: Around) -> int:
+    """Bytes that a step of a tile's loop loads."""
+    left, right = (one or bits for one in around.bits_before)
+    lefts = 1 if around.share_left else around.sums
+    return (lefts * made["rows"] * left + around.sums * made["columns"] * right) * made["depth"] // 8
+
+
+def _together(bits: int, made: dict[str, int], machine: Machine, around: Around) -> int:
+    """How many programs a processor has at a time; 0 where it has no room for one."""
+    height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
+    wanted = (2 if around.promoted else 1) * around.sums * height * width // (warps * 32) + 48
+    held = _loaded(bits, made, around) * stages + sum(
+        side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
+    )
+    if wanted > machine.registers or held > machine.shared:
+        return 0
+    return max(1, min(machine.shared // held, _REGISTERS // (32 * warps * wanted), 8))
+
+
+def forms_of(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
+) -> list[dict[str, int]]:
+    """Other forms of a tile that are worth timing: with tensor descriptors, and as many programs as run at a time, each
+    of which does several tiles, where there are more tiles than that.
+    """
+    rows, columns, points = sizes
+    parts = points // made["part"] if "part" in made else 1
+    tiles = -(-rows // made["rows"]) * -(-columns // made["columns"]) * batch * parts
+    programs = machine.processors * _together(bits, made, machine, around)
+    found = [{**made, "descriptors": 1}]
+    if 0 < programs < tiles:
+        found += [{**made, "programs": programs, "descriptors": 1}, {**made, "programs": programs}]
+    return found
 
 
 def fits(tile: int, size: int) -> bool:
