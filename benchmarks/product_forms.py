@@ -110,7 +110,7 @@ def programs_of(shape: Shape, after: bool, machine: Machine) -> list[tuple[dict[
     run_pipeline(make_context(), module, stages[labels.index("eliminate-views") : labels.index("fuse-nests")])
     (product,) = products_of(entry_block(module), tf32=False)
     task = product.sizes, product.batch, product.bits
-    done = around(product, False) if after else around(product, False)
+    done = around(product, False)
     tiles = tiles_for(*task, machine, done)
     whole = [tile for tile in tiles if "part" not in tile][:TILES]
     parts = [tile for tile in tiles if "part" in tile][:1]
@@ -140,19 +140,18 @@ def measured(
     shape: Shape, after: bool, built: Sequence[tuple[dict[str, int], Callable[..., Any] | None]], rounds: int
 ) -> dict[str, float]:
     """Prints a row; gives the best ratio to the library of each form."""
-    inputs = shape.inputs("cuda")
-    library: Callable[[], Any] = lambda: (torch.bmm if shape.batch else torch.mm)(*inputs)  # noqa: E731
-    truth = (torch.bmm if shape.batch else torch.mm)(*(one.double() for one in inputs))
-    if after:
-        bias = torch.randn(shape.columns, device="cuda", dtype=torch.bfloat16)
-        product = library
+    factors = shape.inputs("cuda")
+    bias = [torch.randn(shape.columns, device="cuda", dtype=torch.bfloat16)] if after else []
+    inputs = [*factors, *bias]
 
-        def library() -> Any:
-            return F.gelu(product() + bias, approximate="tanh")
+    def done(*given: Any) -> Any:
+        product = (torch.bmm if shape.batch else torch.mm)(*given[:2])
+        return F.gelu(product + given[2], approximate="tanh") if after else product
 
-        inputs.append(bias)
-        truth = F.gelu(truth + bias.double(), approximate="tanh")
-    truth, failed = truth.float(), list[str]()
+    def library() -> Any:
+        return done(*inputs)
+
+    truth, failed = done(*(one.double() for one in inputs)).float(), list[str]()
     off = error_of(library(), truth)
     sides: dict[str, Callable[[], Any]] = {"cublas": library}
     for choices, function in built:
