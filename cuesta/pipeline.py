@@ -135,6 +135,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("nest-products", "what is around a product is final, and neither reduces in parts what it sums nor joins it"),
     Stage("nest-word-products", "as nest-products; and what reads such a product has not been written as a kernel yet"),
     Stage(
+        "choose-forms",
+        "where the factors of a contraction lie is final, and so is what it computes",
+        where="contractions",
+    ),
+    Stage(
         "share-slices",
         "nests are final, and a kernel is written of each: of those that are alike, of one",
         begins=SLICED,

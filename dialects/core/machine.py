@@ -19,6 +19,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from cuesta.dialects.core.architectures import FIRST_WITH_DESCRIPTORS
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.structs import struct
 
@@ -88,6 +89,8 @@ class Machine:
     """The most registers of a thread."""
     shared: int = 227 << 10
     """The most bytes of shared memory of a program."""
+    architecture: int = 90
+    """What its instructions are: 90 for sm_90."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -101,6 +104,11 @@ class Machine:
     def launch_bytes(self) -> int:
         """The bytes that all processors could move while a kernel begins and ends."""
         return self.launch * self.processors
+
+    @property
+    def has_descriptors(self) -> bool:
+        """Whether its GPU loads tiles by tensor descriptors."""
+        return self.architecture >= FIRST_WITH_DESCRIPTORS
 
     @classmethod
     def of(cls, facts: Mapping[str, int | float]) -> Machine:

@@ -274,8 +274,12 @@ def variants_of(product: Product, machine: Machine, rows: Reduced | None = None)
         found = [tile for _, tile in estimates(*task) if "part" not in tile and can_be_in_parts(rows, tile["columns"])]
         return [_Variant({**tile, "part": tile["columns"]}, rows=rows) for tile in found[:TRIED]]
     tiles = tiles_for(*task, around(product, False))
-    made = [_Variant(tile) for tile in tiles]
-    made += [_Variant(form) for tile in tiles[:WITH_FORMS] for form in forms_of(*task, tile, around(product, False))]
+    if product.windows is None and machine.has_descriptors:
+        plain = [{**tile, "descriptors": 0} for tile in tiles]  # or `choose-forms` would choose
+        forms = [form for tile in tiles[:WITH_FORMS] for form in forms_of(*task, tile, around(product, False))]
+        made = [_Variant(tile) for tile in (*plain, *({"descriptors": 0, **form} for form in forms))]
+    else:
+        made = [_Variant(tile) for tile in tiles]
     if product.producers:
         summed = summed_sizes(product, True), *task[1:]
         made += [_Variant(tile, True) for tile in tiles_for(*summed, around(product, True))[:WITH_PRODUCERS]]

@@ -11,14 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cuesta.dialects.core.architectures import FIRST_WITH_DESCRIPTORS
 from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode, inner_box, swizzle_of
 from cuesta.targets.python_functions import define
 
-FIRST_WITH_DESCRIPTORS = 90
-"""The first architecture that loads tiles by tensor descriptors.
-
-Source: a definition: the PTX ISA, `cp.async.bulk.tensor`.
-"""
 HEADER = """\
 import triton
 import triton.language as tl
@@ -68,8 +64,12 @@ def compile_kernel(kernel: KernelText, architecture: int, *, aligned: bool = Tru
 
     Errors: whatever Triton raises for a kernel it cannot compile; ValueError for tensor descriptors before `sm_90`.
     """
-    compiled = _compiled(kernel if aligned else kernel.pointers, ("cuda", architecture, 32), aligned)
-    _check_descriptors(kernel, architecture, compiled.metadata.tensordesc_meta if aligned and kernel.plain else [])
+    kernel = kernel if aligned else kernel.pointers
+    if kernel.plain and architecture < FIRST_WITH_DESCRIPTORS:
+        raise ValueError(f"tensor descriptors need sm_{FIRST_WITH_DESCRIPTORS}, and this device is sm_{architecture}")
+    compiled = _compiled(kernel, ("cuda", architecture, 32), aligned)
+    if kernel.plain:
+        _check_descriptors(kernel, compiled.metadata.tensordesc_meta)
     return MachineCode(
         compiled.metadata.name,
         compiled.asm["cubin"],
@@ -114,14 +114,8 @@ def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: b
     return triton.compile(source, target=gpu, options=options)
 
 
-def _check_descriptors(kernel: KernelText, architecture: int, made: Sequence[Mapping[str, Any]]) -> None:
-    """Errors: ValueError where the code takes other descriptors than `swizzle_of` and `inner_box` say, or the device
-    none.
-    """
-    if not made:
-        return
-    if architecture < FIRST_WITH_DESCRIPTORS:
-        raise ValueError(f"tensor descriptors need sm_{FIRST_WITH_DESCRIPTORS}, and this device is sm_{architecture}")
+def _check_descriptors(kernel: KernelText, made: Sequence[Mapping[str, Any]]) -> None:
+    """Errors: ValueError where the code takes other descriptors than `swizzle_of` and `inner_box` say."""
     kinds = [kind for _, kind in kernel.signature if kind.startswith("tensordesc")]
     for kind, one in zip(kinds, made, strict=True):
         *outer, last = (int(size) for size in kind[kind.index("[") + 1 : kind.index("]")].split(","))

@@ -40,13 +40,17 @@ class TritonTarget(Target):
         return _key_lines()
 
     def facts(self, device: str) -> Mapping[str, int | float]:
-        """The number of its multiprocessors, and how much shared memory a program can have, where there is one."""
+        """The number of its multiprocessors, how much shared memory a program can have, and its architecture, where there
+        is one.
+        """
         import torch
 
         if not torch.cuda.is_available():  # a program that somebody compiles elsewhere
             return {}
         properties: Any = cast("Any", torch.cuda).get_device_properties(device)
         found = {"processors": int(properties.multi_processor_count)}
+        if hasattr(properties, "major"):
+            found["architecture"] = 10 * int(properties.major) + int(properties.minor)
         if hasattr(properties, "shared_memory_per_block_optin"):
             found["shared"] = int(properties.shared_memory_per_block_optin)
         return found

@@ -26,7 +26,7 @@ from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.tracing import active_trace, chose, no_match
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
-from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
+from cuesta.transforms.products.product_plans import Plan, lie_as_read, plan_of, plan_of_reduced, producer_at
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
 
@@ -105,6 +105,7 @@ def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
         product.windows,
         len(every),
         shared,
+        lie_as_read(product),
         made,
         *map(fingerprint, nests),
     )

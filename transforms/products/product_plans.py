@@ -21,7 +21,7 @@ from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
 from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
-from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
+from cuesta.transforms.products.tiles import ALONE, CLOCK, FORMS, LEAST, Around, estimates, formed
 from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.tilings.cost import time_whole
 
@@ -115,14 +115,16 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
         if (prologues and not product.producers) or (not prologues and product.consumer is None):
             continue
         for beside in (False, True) if product.beside else (False,):
-            done = around(product, prologues, beside)
             sizes = summed_sizes(product, prologues)
-            time, tile = _whole_steps(product, estimates(sizes, product.batch, product.bits, machine, done), sizes[2])
+            task = sizes, product.batch, product.bits, machine, around(product, prologues, beside)
+            found_tiles = formed(*task) if not prologues and lie_as_read(product) else estimates(*task)
+            time, tile = _whole_steps(product, found_tiles, sizes[2])
             if not prologues:
                 time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
             if not beside:
                 time += sum(others)
             if not math.isinf(time):
+                tile = {name: value for name, value in tile.items() if name not in FORMS}
                 found.append(Plan(tile, prologues, beside, time, apart))
     return min(found, key=lambda one: one.together, default=None)
 
@@ -142,6 +144,22 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
             together = time + before + second
             return Plan({**tile, "part": width}, False, False, together, before + library + after)
     return None
+
+
+def lie_as_read(product: Product) -> bool:
+    """Whether both factors lie so that tensor descriptors can say where, as far as their types tell; whether that is so
+    is asked again where nothing changes any more (`choose-forms`).
+    """
+    return product.windows is None and all(_is_described(one) for one in (product.left, product.right))
+
+
+def _is_described(factor: SSAValue) -> bool:
+    kind = tensor_type_of(factor)
+    strides = static(strides_of(kind))
+    if len(strides) < len(strides_of(kind)) or not 2 <= len(strides) <= 3:
+        return False
+    *others, last, inner = strides if strides[-1] == 1 else (*strides[:-2], strides[-1], strides[-2])
+    return inner == 1 and last > 0 and not any(8 * byte_width(factor) * one % VECTOR for one in (*others, last))
 
 
 def summed_sizes(product: Product, prologues: bool) -> tuple[int, int, int]:
@@ -176,6 +194,8 @@ def _is_in_steps(product: Product, tile: dict[str, int], points: int) -> bool:
     For the same reason a convolution's rows begin where vectors may; those of others `align-products` sees to.
     """
     windows = product.windows
+    if "descriptors" in tile:  # nothing is masked
+        return True
     if windows is not None and product.sizes[1] * product.bits % VECTOR:
         return False
     if windows is not None and windows.overlap:  # what its loads take is known
@@ -364,4 +384,4 @@ def _held(tensor: SSAValue) -> float:
     return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
 
 
-__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced", "producer_at", "summed_sizes"]
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "lie_as_read", "plan_of", "plan_of_reduced", "producer_at", "summed_sizes"]

@@ -51,7 +51,7 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
 
 def _launched(choices: Mapping[str, int], bits: int, *named: str) -> dict[str, int | str]:
     """What the text of a kernel says of how it is launched, with those of the choices that are `named` and made."""
-    made = {key: choices[key] for key in named if key in choices}
+    made = {key: choices[key] for key in named if choices.get(key)}
     return {"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made}
 
 
