@@ -82,7 +82,7 @@ def form_of(nest: loops.NestOp, machine: Machine) -> dict[str, int] | str:
     if len(found) > 1:
         return "it has several sums"
     loop, one = next(iter(found.items()))
-    if any(elem.width_of(factor.type) != 16 for factor in (one.left, one.right)):
+    if any(elem.bits_of(factor.type) != 16 for factor in (one.left, one.right)):
         return "its factors have other than 16 bits"
     task = _sizes(analysis, (one.rows, one.columns, loop.axes[0]))
     if task is None:
