@@ -1,5 +1,5 @@
-"""The forms of a contraction beside cuBLAS, on a CUDA device: a program for each tile, tensor descriptors, programs that do
-several tiles, and both. `python -m benchmarks.product_forms`.
+"""The forms of a contraction beside cuBLAS on a CUDA device: a program for each tile, tensor descriptors, programs that
+do several tiles, and both. `python -m benchmarks.product_forms`.
 
 Every row is one shape, plain and with a bias and GELU after it (beside it: the library's product and eager's kernels).
 All forms of the few tiles that the estimate puts first are compiled, checked against float64, and called in turns,

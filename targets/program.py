@@ -116,8 +116,8 @@ class MachineCode:
 
 
 def inner_box(elements: int, size: int) -> int:
-    """Of the last dimension of a tile, of elements of `size` bytes, what one copy by a tensor descriptor takes: a row of
-    shared memory is 128 bytes at most.
+    """Of the last dimension of a tile, of elements of `size` bytes, what one copy by a tensor descriptor takes: a row
+    of shared memory is 128 bytes at most.
 
     Source: a definition: Triton's layout of shared memory, which `compilation.py` holds it to.
     """

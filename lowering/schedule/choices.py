@@ -74,7 +74,8 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "descriptors": Choice(
         _SWITCH,
-        gpu="with 1, factors of a contraction that are read as they lie are loaded by tensor descriptors, from sm_90 on",
+        gpu="with 1, factors of a contraction that are read as they lie are loaded by tensor descriptors (sm_90 on); "
+        "with 0 they are not, and `choose-forms` leaves it at that",
     ),
     "tf32": Choice(_SWITCH, gpu="with 1, factors of a contraction of type f32 are rounded to TF32"),
     "cooperative": Choice(

@@ -37,8 +37,8 @@ from cuesta.transforms.products.tiles import FORMS, form_for
 class ChooseFormsPass(ModulePass):
     """A contraction of two factors that lie as they are read  ->  the same, with descriptors and the number of programs
 
-    Near misses: a schedule that says so itself; a machine without descriptors; a factor that is computed, has other than
-    16 bits, or lies as no descriptor says; several sums; sizes that only the call knows.
+    Near misses: a schedule that says so itself; a machine without descriptors; a factor that is computed, has other
+    than 16 bits, or lies as no descriptor says; several sums; sizes that only the call knows.
     """
 
     name = "choose-forms"
@@ -56,7 +56,8 @@ class ChooseFormsPass(ModulePass):
                 no_match(nest, f"reads its factors by pointers, a program a tile: {form}")
                 continue
             nest.properties["schedule"] = loops.ScheduleAttr.of({**nest.choices, **form})
-            chose(nest, f"reads its factors by descriptors; programs of a launch: {form.get('programs', 'a tile each')}")
+            launched = form.get("programs", "one a tile")
+            chose(nest, f"reads its factors by descriptors; programs of a launch: {launched}")
 
 
 def _has_tiles(nest: loops.NestOp) -> bool:

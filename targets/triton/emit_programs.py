@@ -8,8 +8,8 @@ With `programs = 132` in the schedule a launch has no more, and each does one pr
     for number in tl.range(tl.program_id(0), 2048, 132):
         … program `number`
 
-With descriptors the loop of a contraction in it is said to be one with it (`flatten`): what the next tile begins with is
-on its way while this one is finished. Loads by pointers are left as they are: Triton 3.6 does not have them on their
+With descriptors the loop of a contraction in it is said to be one with it (`flatten`): what the next tile begins with
+is on its way while this one is finished. Loads by pointers are left as they are: Triton 3.6 does not have them on their
 way in such a loop (shared memory of machine code for sm_90: one tile, where three were asked for).
 """
 

@@ -40,8 +40,8 @@ class TritonTarget(Target):
         return _key_lines()
 
     def facts(self, device: str) -> Mapping[str, int | float]:
-        """The number of its multiprocessors, how much shared memory a program can have, and its architecture, where there
-        is one.
+        """The number of its multiprocessors, how much shared memory a program can have, and its architecture, where
+        there is one.
         """
         import torch
 

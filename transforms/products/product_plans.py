@@ -384,4 +384,14 @@ def _held(tensor: SSAValue) -> float:
     return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
 
 
-__all__ = ["LIBRARY", "SURE", "Plan", "around", "lie_as_read", "plan_of", "plan_of_reduced", "producer_at", "summed_sizes"]
+__all__ = [
+    "LIBRARY",
+    "SURE",
+    "Plan",
+    "around",
+    "lie_as_read",
+    "plan_of",
+    "plan_of_reduced",
+    "producer_at",
+    "summed_sizes",
+]
