@@ -128,14 +128,14 @@ def described(func: FuncOp, op: ContractOp, load: LoadOp) -> Described | str:
     if not isinstance(loop, LoopOp) or lanes[0] is not loop.induction_variables[-1] or not _is_one_tile(loop):
         return "its axis beside the points is no loop of one tile"
     places = [load.indices.index(variable), load.indices.index(lanes[0])]
-    steps = [sym.coefficient(load.offset, place) for place in places]
-    if not isinstance(steps[0], int) or not isinstance(steps[1], int):
+    steps = [step for place in places if isinstance(step := sym.coefficient(load.offset, place), int)]
+    if len(steps) < 2:
         return "its address is no multiple of the point"
     rest = load.offset - steps[0] * sym.dim(places[0]) - steps[1] * sym.dim(places[1])
     if set(places) & sym.dims_of(rest):
         return "its address is no multiple of the point"
-    ends = [_end(func, op), _end(func, loop)]
-    if ends[0] is None or ends[1] is None:
+    ends = [end for one in (op, loop) if (end := _end(func, one)) is not None]
+    if len(ends) < 2:
         return "how many elements there are only the call knows"
     if steps[0] != 1 and steps[1] != 1:
         return "its elements do not lie side by side along either axis"

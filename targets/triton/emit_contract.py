@@ -147,9 +147,9 @@ def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: s
 
 def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_right: bool, first: str | None) -> str:
     """Emits what a factor is made of; gives its text. It is 0 for lanes that are no points."""
-    if (one := emitter.described.get(factor.owner)) is not None:
-        assert isinstance(factor.owner, kernel.LoadOp)
-        return described_factor(emitter, op, factor.owner, one, is_right, first)
+    load = factor.owner
+    if isinstance(load, kernel.LoadOp) and (one := emitter.described.get(load)) is not None:
+        return described_factor(emitter, op, load, one, is_right, first)
     dim, in_fold = op.dim, bool(emitter.hoisting.loops)
     before = emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor
     masks, upright, _, _ = before

@@ -106,6 +106,9 @@ def test_what_the_text_says() -> None:
     assert not any(kind.startswith("tensordesc") for _, kind in plain.signature)
     (alone,) = texts_of(fused(CASES["odd sizes"], SMALL))
     assert not alone.plain and alone.pointers is alone
+    unsaid = {name: value for name, value in SMALL.items() if name != "descriptors"}
+    (chosen,) = texts_of(fused(CASES["odd sizes"], unsaid))
+    assert chosen.plain, "what a schedule does not say is chosen"
     (whole,) = texts_of(fused(product(32, 64, 32, "f16"), choices_of("", "descriptors")))
     assert "mask=" not in whole.source.split("tl.dot")[0], "what a descriptor reads has no mask"
 

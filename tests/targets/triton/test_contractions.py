@@ -23,7 +23,8 @@ from tests.support.triton_kernels import assert_compiles, texts_of
 pytest.importorskip("triton")
 
 HOPPER = 90
-SMALL = {"rows": 16, "columns": 32, "depth": 16, "warps": 4, "stages": 2, "group": 2}
+SMALL = {"rows": 16, "columns": 32, "depth": 16, "warps": 4, "stages": 2, "group": 2, "descriptors": 0}
+"""A tile that is loaded by pointers; other forms: `test_contraction_forms.py`."""
 
 
 def product(m: int, n: int, k: int, element: str, *, batch: int = 0, transposed: bool = False) -> str:
@@ -165,7 +166,7 @@ def test_every_tile_that_is_tried_compiles(element: str, sizes: tuple[int, int, 
 
 
 def test_matrix_units_are_used_and_masks_are_not_where_tiles_are_whole() -> None:
-    choices = {"rows": 128, "columns": 128, "depth": 64, "warps": 8, "stages": 3, "group": 8}
+    choices = {"rows": 128, "columns": 128, "depth": 64, "warps": 8, "stages": 3, "group": 8, "descriptors": 0}
     text = text_of(fused(product(256, 256, 256, "bf16"), choices))
     assert "mask" not in text.source
     assert text.stages == 3 and text.warps == 8
