@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
+from cuesta.caching.entry import Entry, decode, encode
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import REFERENCE, Machine
 from cuesta.dialects.texts.kernels import schedules_are_known
-from cuesta.targets.program import KernelText
+from cuesta.targets.program import ENCODE_SYMBOL, DeviceKernel, DeviceRun, KernelText, Program
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.triton.build import content_of
@@ -239,3 +241,16 @@ def test_forms_fit_the_device(element: str) -> None:
             assert element == "f32" or not stack, form
             count += 1
     assert count >= 2
+
+
+def test_what_is_kept_of_a_kernel_with_descriptors() -> None:
+    """In the cache and in packages: the code without them, too, for memory that does not begin as they need it."""
+    text = text_of(fused(CASES["odd sizes"], choices_of("", "both")))
+    kept = DeviceKernel(0, text, compile_kernel(text, HOPPER))
+    run = DeviceRun("run", 0, 5, (0,))
+    program = Program("", {}, (), (), None, device_kernels=(kept,), device_runs=(run,))
+    found = decode("key", encode("key", Entry(program, (), ()))).program
+    assert found == program and found.device_kernels[0].text.pointers == text.pointers
+    assert ENCODE_SYMBOL in found.symbols
+    without = replace(program, device_kernels=(DeviceKernel(0, text.pointers, kept.code),))
+    assert ENCODE_SYMBOL not in without.symbols
