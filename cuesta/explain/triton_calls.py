@@ -61,6 +61,8 @@ _WORTH: Final[Mapping[str, int]] = {
 }
 """The additions and multiplications of functions; of those that are not here, and no reductions, none."""
 _FREE: Final = frozenset({"tl.abs", "tl.exp2", "tl.maximum", "tl.minimum", "functions.to_e4m3", "functions.to_e5m2"})
+_ROUNDS: Final = frozenset({"tl.range"})
+"""What a loop is over: `triton_text.py` reads the bounds."""
 _SINKS: Final = frozenset({"tl.store", "tl.device_assert", "tl.debug_barrier", "functions.outside"})
 _OF_NUMBERS: Final = frozenset(
     {"functions.gcd", "functions.philox", "functions.random_word", "functions.either", "functions.both"}
@@ -207,7 +209,7 @@ def functions_of(module: str) -> Mapping[str, ast.FunctionDef]:
 def is_known(name: str) -> bool:
     """Whether a call is understood: `tl.load`, `functions.divide`."""
     module, _, short = name.partition(".")
-    listed = (_WORTH, _FREE, _SINKS, _OF_NUMBERS, _NOBODY_LEFT, MOVES, _REDUCTIONS)
+    listed = (_WORTH, _FREE, _SINKS, _OF_NUMBERS, _NOBODY_LEFT, _ROUNDS, MOVES, _REDUCTIONS)
     if module == "libdevice" or name.startswith("tl.atomic_") or any(name in names for names in listed):
         return True
     return module in ("functions", "quick") and short in functions_of(module)

@@ -38,6 +38,8 @@ from cuesta.targets.triton.emit_kernel import emit_kernel
 
 PROGRAMS: Final = 1 << 12
 """Of a large grid so many programs are looked at, spread over all of it."""
+_FORM: Final = frozenset({"programs", "descriptors"})
+"""Choices of a schedule with which a kernel computes the same, in another text: what is read has none of them."""
 _GOLDEN: Final = 0.6180339887498949
 
 
@@ -68,6 +70,11 @@ def device_arithmetic(func: kernel.FuncOp, hints: Mapping[str, int]) -> int:
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes) or not hints.keys() >= set(func.symbols):
         raise UnreadableTextError(f"the sizes of {func.sym_name} are not known")
+    choices = func.schedule.choices
+    if choices.keys() & _FORM:
+        func = func.clone()
+        others = {name: value for name, value in choices.items() if name not in _FORM}
+        func.properties["schedule"] = kernel.ScheduleAttr.of(func.schedule.grid, **others)
     try:
         text = emit_kernel(func)
     except CuestaError as error:

@@ -14,6 +14,7 @@ from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import REFERENCE, Machine
 from cuesta.dialects.texts.kernels import schedules_are_known
+from cuesta.explain.triton_text import device_arithmetic
 from cuesta.targets.program import ENCODE_SYMBOL, DeviceKernel, DeviceRun, KernelText, Program
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
@@ -241,6 +242,13 @@ def test_forms_fit_the_device(element: str) -> None:
             assert element == "f32" or not stack, form
             count += 1
     assert count >= 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_arithmetic_is_that_of_the_contraction(form: str) -> None:
+    name = "many tiles of a row"
+    (func,), (plain,) = (kernels_of(fused(CASES[name], one)) for one in (choices_of(name, form), SMALL))
+    assert device_arithmetic(func, {}) == device_arithmetic(plain, {}) > 2 * 16 * 200 * 24
 
 
 def test_what_is_kept_of_a_kernel_with_descriptors() -> None:
