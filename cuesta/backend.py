@@ -344,7 +344,7 @@ class Compilers:
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.lowering.capture.recomputed_scores import key_draws
             from cuesta.places_of_inputs import count_slices_from_their_bases
-            from cuesta.returned_aliases import refuse_moved_updates, view_the_inputs
+            from cuesta.returned_aliases import refuse_lost_tokens, refuse_moved_updates, view_the_inputs
             from cuesta.saved_results import (
                 count_visible_results,
                 detach_what_is_seen,
@@ -356,6 +356,7 @@ class Compilers:
             from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
             if kind != "backward":
+                refuse_lost_tokens(gm)
                 refuse_moved_updates()
             count_slices_from_their_bases(gm)
             if kind == "forward":
@@ -438,11 +439,16 @@ class _CallableModule(types.ModuleType):
     """This module, called: `torch.compile(f, backend=cuesta.backend)` is `torch.compile(f, backend="cuesta")`."""
 
     def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **chosen: Any) -> Callable[..., Any]:
-        return cuesta(gm, example_inputs, **chosen)
+        return self.cuesta(gm, example_inputs, **chosen)
+
+    @property
+    def cuesta(self) -> Callable[..., Any]:
+        """The backend, as torch looks it up by its name: Dynamo is imported then, whoever imported this before."""
+        take_what_eager_takes()
+        return globals()["cuesta"]
 
 
 sys.modules[__name__].__class__ = _CallableModule
 # torch imports this when it is asked for the backend: before it compiles anything with it.
 pause_while_compiling()
 find_names_when_logged()
-take_what_eager_takes()

@@ -84,6 +84,18 @@ def with_negative_bits(function: Callable[..., Any], positions: Collection[int])
     return call
 
 
+def refuse_lost_tokens(gm: GraphModule) -> None:
+    """Nothing, unless a graph still asks for a token of an effect, which nobody gives it: AOTAutograd forgets them
+    where inputs share memory that is written to (torch 2.11, 2.13), and calls the graph without.
+
+    Errors: UncapturedError.
+
+    Source: `create_synthetic_base_metadata` in torch/_functorch/_aot_autograd/input_output_analysis.py.
+    """
+    if any(node.name.startswith("tangents_token") for node in gm.graph.find_nodes(op="placeholder")):
+        raise UncapturedError("an operator has an effect, beside inputs that share memory which is written to")
+
+
 def refuse_moved_updates() -> None:
     """Nothing, unless AOTAutograd is to write an update to an input that lies otherwise afterwards: x.add_(1);
     x.float().t_(). (x.float() is x; of x.t_() alone Dynamo makes no graph.) The update is a tensor of its own, and it

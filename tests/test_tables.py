@@ -51,6 +51,7 @@ FINITE = {
     "lowering/capture/fx_overloads.py:callee_of": OVERLOADS,
     "lowering/capture/fx_overloads.py:is_symbolic_query": OVERLOADS,
     "lowering/capture/whole_operators.py:_kept": "the kernels of the operators listed there, while somebody traces",
+    "lowering/capture/whole_operators.py:_effects": "one, while somebody traces",
     "targets/cpu/bf16.py:_rounding": TEXTS,
     "targets/cpu/division.py:division": TEXTS,
     "targets/cpu/emit_types.py:byte_width": TYPES,

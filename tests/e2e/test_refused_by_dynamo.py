@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -64,3 +67,35 @@ def test_a_subclass_whose_size_is_that_of_its_parts_together() -> None:
         actual, expected = compiled(x), function(x)
         assert type(actual) is type(expected) and actual.shape == (sum(sizes), 2)
         torch.testing.assert_close(actual, expected)
+
+
+def test_who_imported_the_backend_before_dynamo_gets_it_too() -> None:
+    """When torch asks for the backend by its name, Dynamo is there, whenever this module was imported."""
+    text = (
+        "import cuesta.backend, sys; assert 'torch._dynamo' not in sys.modules; import torch._dynamo; "
+        "from torch._dynamo.output_graph import SubgraphTracer as tracer; "
+        "assert not hasattr(tracer._lift_basic_symbols, 'of_parts'); "
+        "torch._dynamo.lookup_backend('cuesta'); assert hasattr(tracer._lift_basic_symbols, 'of_parts')"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_effect_beside_inputs_that_share_memory_runs_in_eager() -> None:
+    """AOTAutograd forgets the token of the check that `inv` ends with: the call raised, with every backend."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        torch.relu_(y)
+        return torch.linalg.inv(torch.eye(2) * (2 + x.sum()))
+
+    def inputs() -> tuple[Tensor, Tensor]:
+        x = torch.arange(3.0) - 1
+        return x, x[...]
+
+    compiled = torch.compile(function, backend="cuesta")
+    with pytest.warns(UserWarning, match="an operator has an effect, beside inputs that share memory"):
+        actual = compiled(*inputs())
+    torch.testing.assert_close(actual, function(*inputs()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(torch.ones(3), torch.ones(3))  # near miss: memory of its own

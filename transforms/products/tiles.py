@@ -104,16 +104,16 @@ Source: `make bench-products ARGS=--fused` on an H100: GELU after 16384x1024x512
 """
 _NEXT_START = 1350
 """Clocks that a tile takes besides the steps of its loop, where a program does several and loads by descriptors: what
-the next one begins with is on its way meanwhile.
-
-Source: `benchmarks/product_forms.py` on an H200: 16384x1024x512, 4096x4096x1024, 65536x256x512 and 32 times 512x512x512
+the next one begins with is on its way meanwhile. 16384x1024x512, 4096x4096x1024, 65536x256x512 and 32 times 512x512x512
 took 0.9 to 1.4 us less for each tile than with a program a tile; 0.95 is taken.
+
+Source: `python -m benchmarks.product_forms` on an H200.
 """
 _DESCRIBED = 0.98
-"""What a step takes of its time where descriptors load its tiles.
+"""What a step takes of its time where descriptors load its tiles: 0.98 in the mean of 15 products (0.94 to 1.03) of
+which not both factors lie along the points; where both do, and tiles are large, 0.84 to 0.86: this is careful.
 
-Source: the same: 0.98 in the mean of 15 products (0.94 to 1.03) of which not both factors lie along the points; where
-both do, and tiles are large, 0.84 to 0.86, for which this is careful.
+Source: the same.
 """
 _TAIL = 1.25
 """How many times as long such a step takes where steps do not end where points do: rows begin in the middle of lines of

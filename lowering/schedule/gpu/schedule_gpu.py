@@ -285,7 +285,7 @@ class _Chooser:
             tiling = {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
         else:
             tiling = {"along": 1, "lanes": self.lanes(lane, TILE)}
-        if tiling["lanes"] == TILE and self.volume(axes) < FEW_TILES * TILE * self.processors:
+        if tiling["lanes"] == TILE and 1 <= self.volume(axes) / (TILE * self.processors) < FEW_TILES:
             return {**tiling, "lanes": TILE // 2, "warps": TILE // POINTWISE_WARP}
         return tiling
 

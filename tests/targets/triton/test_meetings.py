@@ -145,7 +145,7 @@ FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = 
     "layer norm": (lambda x, w, b: F.layer_norm(x + 5, (100,), w, b), ((3, 100), (100,), (100,))),
     "RMS norm": (rms_norm, ((3, 96), (96,))),
     "group norm": (lambda x: F.group_norm(x, 2), ((3, 6, 5, 7),)),
-    "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), ((9, 3, 7, 5),)),
+    "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), ((9, 3, 7, 10),)),
     "batch norm with its statistics": (batch_norm, ((5, 3, 8, 8),)),
     "instance norm": (F.instance_norm, ((2, 3, 8, 9),)),
     "one row": (lambda x: x.softmax(-1), ((1, 100),)),
