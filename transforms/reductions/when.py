@@ -82,6 +82,13 @@ so that narrow tiles of long columns take sectors twice. 4096 points of 30720 co
 
 Source: a definition; from a sweep of parts on an H100, of 24 nests.
 """
+LONG_STRIP = 8192
+"""Points of columns from which on programs that go down them several times, fewer than there are processors, are no
+faster than all would be: a batch norm of 19866x1024 bf16 took 137 us in 64 programs, TorchInductor 59 in parts, where
+108 MB of 4 TB/s were expected. (Norms of 8192x1000 took 26 us so.)
+
+Source: from a search for cliffs on an H200; the time of the parts was not measured.
+"""
 LEAST = 1024
 """The fewest points of a part.
 
@@ -365,6 +372,8 @@ class _Facts:
         rows = self.rows(stages, whole, machine, strips=strips)
         points = self.rows_of_strip(machine) if strips else TILE
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
+        if strips and whole < machine.processors and self.points > LONG_STRIP:
+            most *= machine.share  # each step waits for memory: a processor alone has no more of it than its share
         apart = gpu_cost.of_parts(rows, machine)
         together = not strips and self.is_in_order(machine.segment)
         meet, ahead = points_of_meeting(rows, min(most, SURE * apart), machine) if together else (0, 0)
