@@ -16,6 +16,7 @@ from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
+from cuesta.lowering.schedule.gpu.columns import FULL
 from cuesta.transforms.tilings.space import Tiling
 
 MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
@@ -79,11 +80,6 @@ of 33796 bf16, in pieces of four, took 23 us, and 31 where a program had one row
 33.
 
 Source: from 60 tilings of three nests on an H200.
-"""
-FULL = 0.72
-"""The share of the processors that have a program then, at least.
-
-Source: that of `columns.FULL`.
 """
 
 

@@ -53,6 +53,8 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
     elif choices.get("height", 1) > 1 and not 0 != choices.get("along", 0) != choices.get("across", 0) != 0:
         message = "its schedule says a height, but not along and across two axes, one each"
         raise CuestaError(Diagnostic.on(analysis.nest, message))
+    elif "joined" in choices and "along" not in choices:
+        raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says joined, but not along which axis"))
     elif "ahead" in choices and not analysis.meeting:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says ahead, but its points do not meet"))
     elif "columns" in choices:

@@ -381,6 +381,9 @@ def test_more_joined_axes_than_there_are_are_told() -> None:
     module = with_choices(parse(turned(10, 50, 3)), {"along": 1, "lanes": 32, "joined": 4})
     with pytest.raises(CuestaError, match="joined = 4, but it has 3 parallel axes when merged"):
         to_kernel(module, machine=REFERENCE)
+    module = with_choices(parse(turned(10, 50, 3)), {"joined": 2})
+    with pytest.raises(CuestaError, match="says joined, but not along"):
+        to_kernel(module, machine=REFERENCE)
     module = with_choices(parse(turned(10, 50, 3)), {"along": 3, "lanes": 32, "joined": 2})
     with pytest.raises(CuestaError, match="along = 3, but it has 2 parallel axes when merged"):
         to_kernel(module, machine=REFERENCE)
