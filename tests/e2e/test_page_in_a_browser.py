@@ -89,6 +89,18 @@ def test_what_the_program_says_stays_text(tab: Tab, page: Path) -> None:
     assert tab.run("document.querySelectorAll('img, b b, #main script').length") == 0
 
 
+def test_a_page_is_ready_when_its_texts_are_drawn(tab: Tab, page: Path) -> None:
+    """It was ready a frame before, and what came in that frame found no line to point at."""
+    count = "window.drawn = document.querySelectorAll('[data-level=aten] .line').length"
+    tab.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source=f"""new MutationObserver(() => {{ if (document.documentElement?.dataset.ready) {count}; }})
+            .observe(document, {{ attributes: true, subtree: true, attributeFilter: ["data-ready"] }});""",
+    )
+    opened(tab, page, "levels")
+    assert tab.run("window.drawn") > 0
+
+
 def test_a_value_is_followed_down_the_levels(tab: Tab, page: Path, explanation: Explanation) -> None:
     """The GELU of the second layer, and neither the first's nor the third's, from ATen to the host's launch."""
     opened(tab, page, "levels")

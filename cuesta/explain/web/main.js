@@ -71,7 +71,8 @@ function begin(explanation) {
   };
   addEventListener("hashchange", follow);
   follow();
-  document.documentElement.dataset.ready = "yes";
+  // Texts are drawn when a frame has given them their sizes.
+  requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.ready = "yes"; }));
 }
 
 unpack().then(begin, (error) => {
