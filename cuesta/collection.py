@@ -6,6 +6,8 @@ covered, by the hook that PyTorch has for its beginning and its end.
 
 After the end, Dynamo collects what is young itself (`run_gc_after_compile`). It is done a moment earlier, while the
 collector is still: else the collector looked at all new objects as soon as it may, and Dynamo at those that are left.
+And the collector counts anew: the new objects are many, so it would look at all that a process has, in 0.3 s, at the
+first moment that it may, which is in the first call.
 """
 
 from __future__ import annotations
@@ -66,8 +68,18 @@ def _end(_: Any) -> None:
         try:
             if _paused == 1 and _was_enabled and _collected_afterwards():
                 gc.collect(1)
+                _count_anew()
         finally:  # an interrupt during a collection comes right after it
             _go_on()
+
+
+def _count_anew() -> None:
+    """No generation counts what has been made so far. What a program has frozen stays frozen."""
+    if gc.get_freeze_count() == 0:
+        try:
+            gc.freeze()  # moves objects without looking at them, and sets every count to zero
+        finally:
+            gc.unfreeze()
 
 
 def _collected_afterwards() -> bool:

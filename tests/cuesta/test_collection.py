@@ -114,6 +114,29 @@ def test_what_is_young_is_looked_at_once(afterwards: bool) -> None:
     assert not afterwards or young[1][1] < young[0][1]
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_first_call_looks_at_nothing_old(frozen: bool) -> None:
+    """A full collection was due after most first compilations of a process: 0.3 s in the first call."""
+    pause_while_compiling()
+    gc.unfreeze()  # these tests are run with what torch has made frozen
+    gc.collect()
+    if frozen:
+        gc.freeze()
+    gc.set_threshold(700, 10, 3)
+    try:
+        for _ in range(4):
+            gc.collect(1)
+        assert gc.get_count()[2] > 3  # as after the import of torch
+        hooks: Any = torch._dynamo.callback.callback_handler
+        with torch._dynamo.config.patch(run_gc_after_compile=True):
+            hooks.run_start_callbacks(None)
+            hooks.run_end_callbacks(None)
+        # What a program has frozen is its own: then a collection looks at what is not frozen only, and stays due.
+        assert (gc.get_count()[2] > 3, gc.get_freeze_count() > 0) == (frozen, frozen)
+    finally:
+        gc.freeze()
+
+
 def test_blocks_in_each_other_and_in_threads() -> None:
     with collection_paused():
         assert not gc.isenabled()
