@@ -9,6 +9,7 @@ A trap of the MLIR lexer: `-` may be part of an SSA name, so `%i-1` is a value c
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from xdsl.context import Context
@@ -122,16 +123,26 @@ def canonical_operands(
             first.setdefault(operand, len(first))
         images = [dim(first[operand]) for operand in operands]
         operands, results = tuple(first), tuple([substitute(e, images) for e in results])
+    order, canonical = _canonical(len(operands), results)
+    return (operands if order is None else tuple([operands[k] for k in order])), canonical
+
+
+@lru_cache(maxsize=4096)
+def _canonical(
+    count: int, results: tuple[IndexExpr, ...]
+) -> tuple[tuple[int, ...] | None, tuple[IndexExpr, ...]]:
+    """The operands that are used, in the order that the text has them, unless that is all as they come."""
     # Renumbering can change the order of terms, and so the order of appearance. Each round makes the sequence of
     # dimensions in the text smaller, lexicographically, so this ends; nearly always after one look.
+    used = tuple(range(count))
     while True:
         order = _order_of_appearance(results)
-        if order == list(range(len(operands))):
-            return operands, results
-        images = [dim(0)] * len(operands)
+        if order == list(range(len(used))):
+            return (None if used == tuple(range(count)) else used), results
+        images = [dim(0)] * len(used)
         for position, k in enumerate(order):
             images[k] = dim(position)
-        operands, results = tuple([operands[k] for k in order]), tuple([substitute(e, images) for e in results])
+        used, results = tuple([used[k] for k in order]), tuple([substitute(e, images) for e in results])
 
 
 def _order_of_appearance(results: Sequence[IndexExpr]) -> list[int]:
