@@ -84,6 +84,9 @@ fuzz-texts: $(READY) ## look for an edit of a text that does harm (RUNS=3000, SE
 fuzz-programs: $(READY) ## look for a program that is not as in eager: mutation, aliases, bits, subclasses, sizes (PROGRAMS=2000, SEED=0)
 	$(RUN) -m tests.fuzz.search --programs $(or $(PROGRAMS),2000) --seed $(or $(SEED),0) --workers $(WORKERS) $(ARGS)
 
+fuzz-machines: $(READY) ## look for a GPU on which a schedule is wrong: random machines, Triton's interpreter (PROGRAMS=500, SEED=0)
+	$(RUN) -m tests.fuzz.machines --programs $(or $(PROGRAMS),500) --seed $(or $(SEED),0) --workers $(WORKERS)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .

@@ -44,6 +44,13 @@ def _server() -> Piped:
     return Piped(Path(__file__).with_name("triton_server.py"), environment=interpreted, log=log)
 
 
+def restart() -> None:
+    """Ends the server, which an exception has left in the middle of an answer; the next request starts another one."""
+    if _server.cache_info().currsize:
+        _server().kill()
+        _server.cache_clear()
+
+
 def ask(action: str, *request: Any) -> Any:
     """One request to the server."""
     server = _server()
@@ -150,4 +157,4 @@ def _copies(inputs: Sequence[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
 
 
-__all__ = ["InterpreterError", "ask", "check", "interpreted_cuda", "on_cuda", "parse", "run", "to_host"]
+__all__ = ["InterpreterError", "ask", "check", "interpreted_cuda", "on_cuda", "parse", "restart", "run", "to_host"]
