@@ -147,7 +147,7 @@ def judged(seed: int) -> Judged:
     except TimeoutError:
         restart()
         return Judged(seed, "hangs", one)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told with the seed
         return Judged(seed, "raises", one, f"{type(error).__name__}: {error}"[-1500:])
     finally:
         signal.alarm(0)
