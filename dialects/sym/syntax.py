@@ -128,13 +128,11 @@ def canonical_operands(
 
 
 @lru_cache(maxsize=4096)
-def _canonical(
-    count: int, results: tuple[IndexExpr, ...]
-) -> tuple[tuple[int, ...] | None, tuple[IndexExpr, ...]]:
+def _canonical(count: int, results: tuple[IndexExpr, ...]) -> tuple[tuple[int, ...] | None, tuple[IndexExpr, ...]]:
     """The operands that are used, in the order that the text has them, unless that is all as they come."""
     # Renumbering can change the order of terms, and so the order of appearance. Each round makes the sequence of
     # dimensions in the text smaller, lexicographically, so this ends; nearly always after one look.
-    used = tuple(range(count))
+    used: tuple[int, ...] = tuple(range(count))
     while True:
         order = _order_of_appearance(results)
         if order == list(range(len(used))):

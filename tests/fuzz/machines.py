@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import ModuleOp
 import cuesta.compiler
 from benchmarks import random_programs
 from benchmarks.case import Prepared
+from cuesta.dialects.aten import AtenOp
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.programs.inputs_of import copies_of
@@ -96,13 +97,14 @@ def complaints(one: Drawn) -> list[str] | None:
 
     def compile_module(module: ModuleOp, *rest: Any) -> Any:
         module = module.clone()
+        if asks_for_equality(module):
+            return lambda arguments: list(run_reference(module, _taken(arguments)))
         moved = on_cuda(module)
         moved.attributes[ATTRIBUTE] = MachineAttr(Machine.of(one.facts))
         host = print_text(to_host(moved))
 
         def call(arguments: list[Any]) -> list[Any]:
-            taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
-            arguments.clear()
+            taken = _taken(arguments)
             found.extend(_complaints(module, host, taken))
             return list(run_reference(module, taken))
 
@@ -119,6 +121,22 @@ def complaints(one: Drawn) -> list[str] | None:
             compiled = torch.compile(prepared.function, backend="cuesta", dynamic=False, options={"cache": False})
             prepared.step(compiled)()
     return found
+
+
+def asks_for_equality(module: ModuleOp) -> bool:
+    """Whether a graph compares floats for equality, as gradients of extremes do: with numbers of another graph, which
+    another interpreter has computed, a digit apart.
+    """
+    return any(
+        isinstance(op, AtenOp) and op.overload in ("aten.eq.Tensor", "aten.ne.Tensor") and op.results[0].uses
+        for op in module.walk()
+    )
+
+
+def _taken(arguments: list[Any]) -> list[Any]:
+    taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
+    arguments.clear()
+    return taken
 
 
 def _complaints(module: ModuleOp, host: str, inputs: Sequence[Any]) -> list[str]:

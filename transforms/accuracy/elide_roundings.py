@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
+from cuesta.dialects.loops.surgery import loads_of
 
 
 class ElideRounding(RewritePattern):
@@ -20,19 +24,19 @@ class ElideRounding(RewritePattern):
 
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
     from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
-    that gives others the greatest or least of such values: a gradient asks which elements are equal to that. What a
-    value is made of was there before it: comparing it with that asks for nothing. And a nest that makes whole numbers,
-    floats of 8 bits or bits of such values: between two levels the last digit of a value decides about a whole level.
+    that gives others the greatest or least of such values: a gradient asks which elements are equal to that, and
+    computes them again. So are the nests that such values are read from, and those that these read. What a value is
+    made of was there before it: comparing it with that asks for nothing. And a nest that makes whole numbers, floats of
+    8 bits or bits of such values: between two levels the last digit of a value decides about a whole level.
     """
 
-    def __init__(self) -> None:
-        self.known: dict[loops.NestOp, bool] = {}
+    def __init__(self, block: Block) -> None:
+        self.block = block
 
-    def asks_which(self, nest: loops.NestOp) -> bool:
-        """`asks_which`, asked once: where it holds nothing changes, and nothing that is done makes it hold."""
-        if nest not in self.known:
-            self.known[nest] = asks_which(nest)
-        return self.known[nest]
+    @cached_property
+    def exact(self) -> set[loops.NestOp]:
+        """`exact_nests`, asked once: in these nothing changes, and nothing that is done in others makes one more."""
+        return exact_nests(self.block)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: elem.ConvertOp, rewriter: PatternRewriter, /):
@@ -48,8 +52,8 @@ class ElideRounding(RewritePattern):
             if is_read_back(inner.result):
                 no_match(op, "the nest reads it back where it is stored, rounded")
                 return
-            if self.asks_which(loops.enclosing_nest(op)):
-                no_match(op, "the nest compares or quantises rounded values, or gives others their greatest or least")
+            if loops.enclosing_nest(op) in self.exact:
+                no_match(op, "it is compared or quantised, or others get the greatest or least of such values")
                 return
             if isinstance(source, Float32Type):
                 rewriter.replace(op, (), [inner.operands[0]])
@@ -74,23 +78,57 @@ _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _STEPS = frozenset({"ceil", "floor", "fmod", "round", "trunc"})
 
 
+def exact_nests(block: Block) -> set[loops.NestOp]:
+    """The nests of a block in which nothing is left unrounded: those that ask (`asks_which`); and what those that
+    compare, or give others the greatest or least, read numbers of 16 bits from, and what these read such from.
+    """
+    nests = [op for op in block.ops if isinstance(op, loops.NestOp)]
+    work = [nest for nest in nests if compares(nest)]
+    found = {*work, *(nest for nest in nests if takes_steps(nest))}
+    while work:
+        for load in loads_of(work.pop()):
+            maker = _maker_of(load.source)
+            if isinstance(maker, loops.NestOp) and maker not in found and _is_narrow(load):
+                found.add(maker)
+                work.append(maker)
+    return found
+
+
 def asks_which(nest: loops.NestOp) -> bool:
     """Whether a nest compares rounded values with others, takes steps of them, or gives others the greatest or least of
     such values: then all of them have to be what they are in memory.
     """
+    return takes_steps(nest) or compares(nest)
+
+
+def takes_steps(nest: loops.NestOp) -> bool:
+    """Whether a nest makes whole levels of rounded values."""
+    return any(is_step(op) and any(map(_is_of_rounded, op.operands)) for op in nest.walk())
+
+
+def compares(nest: loops.NestOp) -> bool:
+    """Whether a nest compares rounded values with others, or gives others the greatest or least of such values."""
     for op in nest.walk():
-        if is_step(op) and any(map(_is_of_rounded, op.operands)):
-            return True
         if isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
             one, other = op.operands
             if any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one))):
                 return True
         elif isinstance(op, loops.ReduceOp) and op.kind in ("maximum", "minimum"):
-            stores = [use.operation for use in op.results[0].uses if isinstance(use.operation, loops.StoreOp)]
-            is_read = any(nest.results[nest.handles.index(one.target)].uses for one in stores)
+            is_read = any(nest.results[nest.handles.index(one.target)].uses for one in _stores_of(op.results[0]))
             if is_read and _is_of_rounded(op.yielded):
                 return True
     return False
+
+
+def _stores_of(value: SSAValue) -> list[loops.StoreOp]:
+    """Where a value goes to memory, whatever it is converted to on the way."""
+    found: list[loops.StoreOp] = []
+    for use in value.uses:
+        if isinstance(use.operation, loops.StoreOp):
+            found.append(use.operation)
+        elif isinstance(use.operation, elem.ConvertOp):
+            found += _stores_of(use.operation.result)
+    return found
 
 
 def is_step(op: Operation) -> bool:
@@ -105,7 +143,25 @@ def is_step(op: Operation) -> bool:
 
 
 def _is_rounded(value: SSAValue) -> bool:
-    return isinstance(value.owner, elem.ConvertOp) and isinstance(value.owner.operands[0].owner, elem.ConvertOp)
+    """Whether a value is rounded to 16 bits, or read, so rounded, from where this nest or another stores it."""
+    if not isinstance(value.owner, elem.ConvertOp):
+        return False
+    made = value.owner.operands[0].owner
+    if isinstance(made, loops.LoadOp):
+        return _is_narrow(made) and isinstance(_maker_of(made.source), loops.NestOp)
+    return isinstance(made, elem.ConvertOp)
+
+
+def _is_narrow(load: loops.LoadOp) -> bool:
+    return isinstance(load.results[0].type, BFloat16Type | Float16Type)
+
+
+def _maker_of(tensor: SSAValue) -> Operation | None:
+    """The op that gives a tensor, or a view of it, or whose nest's out it is; None for an argument of the program."""
+    while isinstance(tensor.owner, loops.ViewOp):
+        tensor = tensor.owner.source
+    owner = tensor.owner
+    return owner.parent_op() if isinstance(owner, Block) else owner
 
 
 def _is_known_before(value: SSAValue, compared: SSAValue) -> bool:
@@ -145,4 +201,4 @@ class ElideRoundingsPass(ModulePass):
     name = "elide-roundings"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        apply_patterns(op, [ElideRounding()])
+        apply_patterns(op, [ElideRounding(entry_block(op))])

@@ -328,6 +328,76 @@ func.func @main(%x : tensor<4x8xbf16>) -> (tensor<4xf32>, tensor<4x8xf32>) {
 
 // -----
 
+// Near miss: so it is where the greatest is rounded itself before it is stored, as that of a bf16 tensor is.
+// CHECK:      func.func @main
+// CHECK:        loops.reduce maximum
+// CHECK:          %c = elem.exp
+// CHECK-NEXT:     %d = elem.convert %c : f32 to bf16
+// CHECK-NEXT:     %e = elem.convert %d : bf16 to f32
+// CHECK-NEXT:     loops.yield %e
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4xbf16> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xbf16>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    %n = elem.convert %m : f32 to bf16
+    loops.store %n, %o[%i] : tensor<4xbf16>
+  }
+  func.return %y : tensor<4xbf16>
+}
+
+// -----
+
+// Near miss: and what such numbers are read from, which somebody may compute again in full. What only others read, or
+// what is read in f32, does not count.
+// CHECK:      func.func @main
+// CHECK:        %x1 = loops.nest
+// CHECK:          %d = elem.convert %c : f32 to bf16
+// CHECK-NEXT:     %e = elem.convert %d : bf16 to f32
+// CHECK-NEXT:     elem.sin %e
+// CHECK:        %w1 = loops.nest
+// CHECK:          %c = elem.exp
+// CHECK-NEXT:     elem.sin %c
+func.func @main(%x : tensor<4x8xbf16>) -> (tensor<4xbf16>, tensor<4x8xbf16>) {
+  %x1 = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xbf16>) {
+    %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = elem.exp %b : f32
+    %d = elem.convert %c : f32 to bf16
+    %e = elem.convert %d : bf16 to f32
+    %f = elem.sin %e : f32
+    %g = elem.convert %f : f32 to bf16
+    loops.store %g, %o[%i, %j] : tensor<4x8xbf16>
+  }
+  %w1 = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xbf16>) {
+    %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = elem.exp %b : f32
+    %d = elem.convert %c : f32 to bf16
+    %e = elem.convert %d : bf16 to f32
+    %f = elem.sin %e : f32
+    %g = elem.convert %f : f32 to bf16
+    loops.store %g, %o[%i, %j] : tensor<4x8xbf16>
+  }
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xbf16>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x1[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      loops.yield %b : f32
+    } : f32
+    %n = elem.convert %m : f32 to bf16
+    loops.store %n, %o[%i] : tensor<4xbf16>
+  }
+  func.return %y, %w1 : tensor<4xbf16>, tensor<4x8xbf16>
+}
+
+// -----
+
 // A greatest that nobody reads does not count.
 // CHECK:      func.func @main
 // CHECK:        loops.for
