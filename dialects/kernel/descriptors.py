@@ -14,7 +14,7 @@ Source: the PTX ISA, `cp.async.bulk.tensor`; `cuTensorMapEncodeTiled` of the CUD
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Block, BlockArgument, SSAValue
@@ -80,11 +80,12 @@ class Described:
 def described_loads(func: FuncOp) -> dict[LoadOp, Described]:
     """The loads of a kernel that are done by descriptors, as its schedule asks for; none where it does not.
 
-    A factor that is something else than an element as it lies is none of them.
+    A factor that is something else than an element as it lies is none of them. A kernel without programs loads
+    nothing: no descriptor says a size of 0.
     Errors: CuestaError where a factor is such an element, but cannot be loaded so, or no factor is.
     """
     found: dict[LoadOp, Described] = {}
-    if not func.schedule.choices.get("descriptors"):
+    if not func.schedule.choices.get("descriptors") or func.launched == 0:
         return found
     for op in func.walk():
         if not isinstance(op, ContractOp):
@@ -103,9 +104,9 @@ def described_loads(func: FuncOp) -> dict[LoadOp, Described]:
     return found
 
 
-def descriptors_of(func: FuncOp) -> list[Descriptor]:
-    """The descriptors that a launch of a kernel makes, in the order of its parameters. Errors: as `described_loads`."""
-    return list(dict.fromkeys(one.descriptor for one in described_loads(func).values()))
+def descriptors_of(described: Mapping[LoadOp, Described]) -> list[Descriptor]:
+    """The descriptors that a launch of a kernel with these loads makes, in the order of its parameters."""
+    return list(dict.fromkeys(one.descriptor for one in described.values()))
 
 
 def described(func: FuncOp, op: ContractOp, load: LoadOp) -> Described | str:
@@ -127,22 +128,58 @@ def described(func: FuncOp, op: ContractOp, load: LoadOp) -> Described | str:
     loop = lanes[0].owner.parent_op() if isinstance(lanes[0].owner, Block) else None
     if not isinstance(loop, LoopOp) or lanes[0] is not loop.induction_variables[-1] or not _is_one_tile(loop):
         return "its axis beside the points is no loop of one tile"
-    places = [load.indices.index(variable), load.indices.index(lanes[0])]
-    steps = [step for place in places if isinstance(step := sym.coefficient(load.offset, place), int)]
+    places = load.indices.index(variable), load.indices.index(lanes[0])
+
+    def size_of(place: int) -> int | None:
+        operand = load.indices[place]
+        size = func.schedule.grid[operand.owner.axis] if isinstance(operand.owner, ProgramIdOp) else None
+        return size if isinstance(size, int) else None
+
+    tile = Tile(load.offset, places, (_end(func, op), _end(func, loop)), (op.lanes, loop.lanes))
+    found = descriptor_for(tile, func.body.args.index(load.pointer), bits, size_of)
+    if isinstance(found, str):
+        return found
+    descriptor, points_last, around = found
+    return Described(descriptor, loop, points_last, around)
+
+
+@struct
+class Tile:
+    """What a step of a contraction loads of a factor. Of pairs the first is about the axis that is summed, the other
+    about the one beside it.
+    """
+
+    address: sym.IndexExpr
+    """In elements, over dimensions that may be anything."""
+    axes: tuple[int, int]
+    """Two of them."""
+    ends: tuple[int | None, int | None]
+    """One past the last point along each, over all programs; None where that is no number."""
+    lanes: tuple[int, int]
+
+
+def descriptor_for(
+    tile: Tile, pointer: int, bits: int, size_of: Callable[[int], int | None]
+) -> tuple[Descriptor, bool, sym.IndexExpr | None] | str:
+    """The descriptor by which tiles can be loaded from argument `pointer`, whether the axis that is summed is the
+    contiguous one, and which one along the first of three dimensions a tile is; or why there is none.
+
+    `size_of` says how many values another dimension of the address has, where that is the same for a program.
+    """
+    steps = [step for axis in tile.axes if isinstance(step := sym.coefficient(tile.address, axis), int)]
     if len(steps) < 2:
         return "its address is no multiple of the point"
-    rest = load.offset - steps[0] * sym.dim(places[0]) - steps[1] * sym.dim(places[1])
-    if set(places) & sym.dims_of(rest):
+    rest = tile.address - steps[0] * sym.dim(tile.axes[0]) - steps[1] * sym.dim(tile.axes[1])
+    if set(tile.axes) & sym.dims_of(rest):
         return "its address is no multiple of the point"
-    ends = [end for one in (op, loop) if (end := _end(func, one)) is not None]
+    ends = [end for end in tile.ends if end is not None]
     if len(ends) < 2:
         return "how many elements there are only the call knows"
     if steps[0] != 1 and steps[1] != 1:
         return "its elements do not lie side by side along either axis"
     last = 0 if steps[0] == 1 else 1
-    sizes, strides, box = [ends[1 - last], ends[last]], [steps[1 - last]], [op.lanes, loop.lanes]
-    box = [box[1 - last], box[last]]
-    outer = _around(func, load, rest)
+    sizes, strides, box = [ends[1 - last], ends[last]], [steps[1 - last]], [tile.lanes[1 - last], tile.lanes[last]]
+    outer = _around(rest, size_of)
     if isinstance(outer, str):
         return outer
     offset, stride, count, around = outer
@@ -155,9 +192,7 @@ def described(func: FuncOp, op: ContractOp, load: LoadOp) -> Described | str:
         return f"it has sizes {sizes} and strides {strides}, which no descriptor says"
     if max(box) > LONGEST or box[-1] * width < ALIGNMENT:
         return f"a tile of {box} is not loaded at once"
-    argument = func.body.args.index(load.pointer)
-    descriptor = Descriptor(argument, bits, offset, tuple(sizes), tuple(strides), tuple(box))
-    return Described(descriptor, loop, last == 0, around)
+    return Descriptor(pointer, bits, offset, tuple(sizes), tuple(strides), tuple(box)), last == 0, around
 
 
 def _is_one_tile(loop: LoopOp) -> bool:
@@ -190,26 +225,27 @@ def _end(func: FuncOp, loop: LoopOp) -> int | None:
     return min(ends) if len(ends) == len(uppers) else None
 
 
-def _around(func: FuncOp, load: LoadOp, rest: sym.IndexExpr) -> tuple[int, int, int, sym.IndexExpr | None] | str:
+def _around(
+    rest: sym.IndexExpr, size_of: Callable[[int], int | None]
+) -> tuple[int, int, int, sym.IndexExpr | None] | str:
     """What of an address is the same for a tile: an offset, and perhaps a multiple of a stride, how many there are of
     that, and which it is.
     """
     if isinstance(rest, int):
         return rest, 0, 1, None
     stride = math.gcd(*(factor for _, factor in rest.terms))
-    offset = rest.constant
     which = sum_of_terms({monomial: factor // stride for monomial, factor in rest.terms}, 0)
-    operands = [index if k in sym.dims_of(rest) else None for k, index in enumerate(load.indices)]
-    ranges: list[int] = []
-    for operand in operands:
-        found = [1] if operand is None else _program_ranges(func, [operand])
-        if found is None:
+    dims = sym.dims_of(rest)
+    ranges = [1] * (max(dims, default=-1) + 1)
+    for dim in dims:
+        size = size_of(dim)
+        if size is None:
             return "where its tile begins is no number of a program"
-        ranges += found
+        ranges[dim] = size
     low, high = sym.bounds(which, ranges)
     if low is None or high is None or low < 0 or sym.symbols_of(rest):
         return "where its tile begins has no known bounds"
-    return offset, stride, high + 1, which
+    return rest.constant, stride, high + 1, which
 
 
-__all__ = ["Described", "Descriptor", "described", "described_loads", "descriptors_of"]
+__all__ = ["Described", "Descriptor", "Tile", "described", "described_loads", "descriptor_for", "descriptors_of"]

@@ -4,9 +4,10 @@
     →
     %y = loops.nest (%i : 4096, %j : 4096) … schedule #loops.schedule<…, descriptors = 1, programs = 132> { … }
 
-It is the last to look at a nest before its kernel is written: where factors lie is final, and whether a descriptor can
-say so is asked of the kernel itself. Which form is the faster one is estimated (`transforms/products/tiles.py`). A
-schedule that says `descriptors`, 0 or 1, or `programs` is left as it is.
+It is the last to look at a nest before its kernel is written: where factors lie is final, and the kernel loads them
+from the addresses that are there now: of these it is asked whether a descriptor can say so. Which form is the faster
+one is estimated (`transforms/products/tiles.py`). A schedule that says `descriptors`, 0 or 1, or `programs` is left as
+it is.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ import math
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import elem, kernel, loops
+from cuesta.dialects import elem, loops
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import chose, no_match
-from cuesta.dialects.kernel.descriptors import described_loads
+from cuesta.dialects.kernel.descriptors import Tile, descriptor_for
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
-from cuesta.lowering.kernel.loops_to_kernel import lower_nests
+from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.contractions import contractions_of
-from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.transforms.products.tiles import FORMS, form_for
 
 
@@ -75,6 +75,7 @@ def form_of(nest: loops.NestOp, machine: Machine) -> dict[str, int] | str:
     if nest.operands:
         return "it changes what another nest made"
     analysis = analyse(nest, {}, [True] * len(nest.results))
+    merge_axes(analysis)
     if any(loop.loops or not isinstance(loop.op, loops.ReduceOp) for loop in analysis.root.loops):
         return "it does more than to sum products"
     found = contractions_of(analysis, tf32=False)
@@ -91,14 +92,33 @@ def form_of(nest: loops.NestOp, machine: Machine) -> dict[str, int] | str:
     form = form_for(*task, 16, machine, nest.choices)
     if not form:
         return "its tiles have no room for it"
-    program = program_of([nest], {**nest.choices, **form})
-    try:
-        lower_nests(program, machine)
-        (func,) = (op for op in program.ops if isinstance(op, kernel.FuncOp))
-        count = len(described_loads(func))
-    except CuestaError as error:
-        return error.diagnostics[0].message
-    return form if count == 2 else "a factor is computed where it is read"
+    for factor, beside, side in ((one.left, one.rows, "rows"), (one.right, one.columns, "columns")):
+        if why := _undescribed(analysis, factor, (loop.axes[0], beside), nest.choices[side]):
+            return why
+    return form
+
+
+def _undescribed(analysis: NestAnalysis, factor: SSAValue, axes: tuple[int, int], side: int) -> str:
+    """Why no descriptor loads a factor, which is to be an element as it lies: the kernel that `loops-to-kernel` writes
+    loads it from the same address, and is asked the same (`described`). Nothing where one does.
+    """
+    load = factor.owner
+    if not isinstance(load, loops.LoadOp):
+        return "a factor is computed where it is read"
+    if load.rest:
+        return "a factor is loaded under a condition"
+    if load.source in analysis.nest.handles:
+        return "a factor is no element of an input"
+    access = analysis.accesses[load]
+
+    def size_of(axis: int) -> int | None:
+        size = analysis.sizes[axis] if axis in analysis.root.axes else None
+        return size if isinstance(size, int) else None
+
+    points, beside = (size if isinstance(size := analysis.sizes[axis], int) else None for axis in axes)
+    tile = Tile(access.address, axes, (points, beside), (analysis.nest.choices["depth"], side))
+    found = descriptor_for(tile, 0, elem.bits_of(factor.type), size_of)
+    return found if isinstance(found, str) else ""
 
 
 def _sizes(analysis: NestAnalysis, axes: tuple[int, int, int]) -> tuple[tuple[int, int, int], int] | None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.kernel import FuncOp
+from cuesta.dialects.kernel.descriptors import Descriptor, described_loads, descriptors_of
 from cuesta.targets.program import DeviceKernel, KernelText, MachineCode
 from cuesta.targets.triton.compilation import compile_kernel, require_triton
 from cuesta.targets.triton.driver import architecture_of, shared_memory_of
@@ -32,12 +33,16 @@ class KernelBuild:
         require_triton()
         self.wanted = tuple(wanted)
         self.texts: dict[str, KernelText] = {}
+        self.descriptors: dict[str, list[Descriptor]] = {}
+        """What a launch of each makes."""
         self.failures: dict[str, Exception] = {}
         self.jobs: dict[_Key, Job] = {}
         self.batch: Batch | None = None
         for name in dict.fromkeys(name for name, _ in wanted):
             try:
-                self.texts[name] = emit_kernel(kernels[name])
+                loads = described_loads(kernels[name])
+                self.texts[name] = emit_kernel(kernels[name], loads)
+                self.descriptors[name] = descriptors_of(loads)
             except CuestaError as error:
                 self.failures[name] = error
 

@@ -11,7 +11,7 @@ other one along the columns, and no value varies along two of those.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -20,7 +20,7 @@ from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import scalar_of
-from cuesta.dialects.kernel.descriptors import Descriptor, described_loads
+from cuesta.dialects.kernel.descriptors import Described, Descriptor, described_loads
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.host.python_text import Names, identifier
 from cuesta.targets.program import KernelText
@@ -61,9 +61,9 @@ class _Scope:
 class KernelEmitter:
     """Emits one `kernel.func`."""
 
-    def __init__(self, func: kernel.FuncOp, *, describes: bool = True) -> None:
+    def __init__(self, func: kernel.FuncOp, described: Mapping[kernel.LoadOp, Described]) -> None:
         self.func = func
-        self.described = described_loads(func) if describes else {}
+        self.described = described
         """The loads that are done by descriptors."""
         self.tensors: dict[Descriptor, str] = {}
         """The names of the descriptors."""
@@ -568,12 +568,13 @@ def _divisor(e: sym.IndexExpr) -> int:
     return e if isinstance(e, int) else math.gcd(e.constant, *(factor for _, factor in e.terms))
 
 
-def emit_kernel(func: kernel.FuncOp) -> KernelText:
-    """The Triton text of a kernel. Errors: CuestaError for what the target cannot say."""
-    text = KernelEmitter(func).emit()
-    if all("tensordesc" not in kind for _, kind in text.signature):
-        return text
-    return replace(text, plain=KernelEmitter(func, describes=False).emit().source)
+def emit_kernel(func: kernel.FuncOp, described: Mapping[kernel.LoadOp, Described] | None = None) -> KernelText:
+    """The Triton text of a kernel, of which `described_loads` may be known. Errors: CuestaError for what the target
+    cannot say.
+    """
+    described = described_loads(func) if described is None else described
+    text = KernelEmitter(func, described).emit()
+    return replace(text, plain=KernelEmitter(func, {}).emit().source) if described else text
 
 
 __all__ = ["KernelEmitter", "emit_kernel"]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.kernel.descriptors import Descriptor, descriptors_of
+from cuesta.dialects.kernel.descriptors import Descriptor
 from cuesta.targets.cpu.emit_module import grid_volume
 from cuesta.targets.cpu.python_calls import emit_function
 from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT
@@ -183,10 +183,17 @@ class _Tables:
     maps: Maps = field(default_factory=Maps)
 
 
-def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun], count: int) -> str:
-    """The text of a module, or of a part of one, with a function for each run; there are `count` kernels."""
+def emit_launches(
+    kernels: Mapping[str, kernel.FuncOp],
+    descriptors: Mapping[str, Sequence[Descriptor]],
+    runs: Sequence[LaunchRun],
+    count: int,
+) -> str:
+    """The text of a module, or of a part of one, with a function for each run; there are `count` kernels, of which
+    launches make `descriptors`.
+    """
     tables = _Tables()
-    functions = [_emit_run(run, kernels, tables) for run in runs]
+    functions = [_emit_run(run, kernels, descriptors, tables) for run in runs]
     runtime = _RUNTIME.replace("RECORDS", str(2 * count)).replace("LONGEST", str(tables.longest))
     rows = ", ".join(f"%cuesta.launched {row}" for row in tables.launches)
     places = ", ".join(f"i32 {place}" for place in tables.places)
@@ -197,7 +204,12 @@ def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun
     return "\n".join([runtime, tables.maps.text(), constants, *functions])
 
 
-def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tables) -> str:
+def _emit_run(
+    run: LaunchRun,
+    kernels: Mapping[str, kernel.FuncOp],
+    descriptors: Mapping[str, Sequence[Descriptor]],
+    tables: _Tables,
+) -> str:
     arguments = [f"%a{k}" for k in range(run.pointers)] + [f"%s.{symbol}" for symbol in run.symbols]
     values = [*arguments, "0"]
     nothing = len(arguments)
@@ -221,7 +233,7 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
     for number, launch in enumerate(run.launches):
         func = kernels[launch.kernel]
         given = [place_of(*pointer) for pointer in launch.pointers] + [symbols[name] for name in func.symbols]
-        for one in descriptors_of(func):
+        for one in descriptors[launch.kernel]:
             address = place_of(*launch.pointers[one.pointer])
             if (address, one) not in maps:
                 while len(values) % ALIGNED_WORDS:

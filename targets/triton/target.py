@@ -108,7 +108,7 @@ class _TritonBuild(Build):
                 for one in run.launches
             ]
             described.append(LaunchRun(run.name, device, run.pointers, run.symbols, tuple(launches)))
-        return emit_launches(self.kernels, described, len(places))
+        return emit_launches(self.kernels, self.build.descriptors, described, len(places))
 
     def finish(self) -> Mapping[str, Exception]:
         self.done, failures = self.build.finish()

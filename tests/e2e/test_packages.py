@@ -334,6 +334,24 @@ print([name for name in ("triton", "xdsl", "llvmlite", "torch._dynamo") if name 
     assert run(script, path).splitlines() == ["cuda:0", "[]"]
 
 
+@pytest.mark.gpu
+def test_products_with_descriptors_on_a_device(tmp_path: Path) -> None:
+    """Launches of what was loaded make their descriptors; memory without the alignment takes the code without."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 4096), torch.nn.GELU(approximate="tanh")).bfloat16()
+    path = tmp_path / "m.cuesta"
+    x = torch.randn(4096, 512).bfloat16()
+    cuesta.package(model, (x,), path, devices=["cuda"], texts=True)
+    named = [name for name in Container(path.read_bytes(), path).members if name.startswith("texts/")]
+    texts = b"".join(Container(path.read_bytes(), path).members[name] for name in named)
+    if torch.cuda.get_device_capability() >= (9, 0):
+        assert b"descriptors = 1" in texts
+    loaded, own = cuesta.load_package(path), copy.deepcopy(model).cuda()
+    for offset in (0, 1):
+        given = torch.cat([x.new_zeros(offset), x.flatten()]).cuda()[offset:].view(x.shape)
+        torch.testing.assert_close(loaded(given), own(given), rtol=2e-2, atol=2e-2)
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {

@@ -36,11 +36,15 @@ from triton.runtime.interpreter import (
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import cuesta
+from cuesta.caching.entry import Entry
 from cuesta.code_generation import generate
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.finishing import load_program
+from cuesta.packages.container import packed, read_container, write_whole
+from cuesta.packages.graph import Pass
+from cuesta.packages.passes import PassReader, PassWriter
 from cuesta.programs import arguments as argument_checks
 from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
@@ -307,6 +311,22 @@ def run_and_write(text: str, arguments: list[Any]) -> tuple[list[Any], list[Any]
     return results, [arguments[place] for place in written_arguments(entry_function(module))]
 
 
+def run_packaged(text: str, arguments: list[Any], path: str) -> list[Any]:
+    """As `run`, of a program that went through the file of a package: what is loaded is what was read."""
+    module = CuestaParser(make_context(), text, "<request>").parse_module()
+    record = CompileRecord(kind="inference")
+    generated = generate(module, record)
+    members: dict[str, bytes] = {}
+    passes = PassWriter(members)
+    manifest = {"pass": passes.add(0, "forward", Pass(Entry(generated.program, (), ())))}
+    write_whole(Path(path), packed(manifest, members | passes.constants()))
+    container = read_container(path)
+    program = PassReader(container).take(container.manifest["pass"], "cpu").entry.program
+    assert program is not generated.program
+    call = load_program(program, record, generated.in_eager)
+    return raising(lambda: list(call(list(arguments))))
+
+
 def load(path: str, arguments: list[Any], options: dict[str, Any]) -> list[Any]:
     """Runs the program in a file, which `cuesta.load` reads, on CPU tensors."""
     return raising(lambda: list(cuesta.load(path, options=options)(*arguments)))
@@ -349,6 +369,7 @@ def serve() -> None:
     actions = {
         "run": run,
         "run_seeded": run_seeded,
+        "run_packaged": run_packaged,
         "run_and_write": run_and_write,
         "load": load,
         "kernel": interpret_kernel,

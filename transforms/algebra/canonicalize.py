@@ -40,12 +40,21 @@ class CanonicalizePass(ModulePass):
 
 
 def canonicalize_block(block: Block, rules: Rules) -> None:
-    """Applies the rules in all nests of a block."""
+    """Applies the rules in all nests of a block. A nest that loses its loops, as a sum over nothing does, is another:
+    what its schedule said of them is left behind.
+    """
     for nest in ops_of(block):
         if isinstance(nest, loops.NestOp):
             candidates = [op for op in all_ops(nest) if rules(op)]
             if candidates:
+                had_loops = bool(nest.choices) and _has_loops(nest)
                 apply_patterns(nest, rules, ops=candidates, erase_dead=True)
+                if had_loops and not _has_loops(nest):
+                    nest.properties.pop("schedule")
+
+
+def _has_loops(nest: loops.NestOp) -> bool:
+    return any(isinstance(op, loops.DomainOp) for op in nest.body.ops)
 
 
 @lru_cache(maxsize=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
 from cuesta.transforms.products.tiles import forms_of, tiles_for
-from tests.support.triton_interpreter import on_cuda, parse, run, to_host
+from tests.support.triton_interpreter import ask, on_cuda, parse, run, to_host
 from tests.support.triton_kernels import kernels_in, kernels_of, texts_of
 from tests.targets.triton.test_contractions import HOPPER, SMALL, fused, product, text_of, with_prologue
 
@@ -262,3 +263,54 @@ def test_what_is_kept_of_a_kernel_with_descriptors() -> None:
     assert ENCODE_SYMBOL in found.symbols
     without = replace(program, device_kernels=(DeviceKernel(0, text.pointers, kept.code),))
     assert ENCODE_SYMBOL not in without.symbols
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["odd sizes", "batched and transposed"])
+@pytest.mark.parametrize("form", ["descriptors", "both"])
+def test_a_package_has_what_makes_descriptors(name: str, form: str, tmp_path: Path) -> None:
+    """What was read from the file runs as what was written to it, also where memory takes the code without."""
+    module = fused(CASES[name], choices_of("", form))
+    inputs = random_inputs(parse(CASES[name]))
+    text = print_text(to_host(module))
+    for offset in (0, 1):
+        first = torch.cat([inputs[0].new_zeros(offset), inputs[0].flatten()])[offset:].view(inputs[0].shape)
+        given = [first, *inputs[1:]]
+        (found,) = ask("run_packaged", text, given, str(tmp_path / "p.cuesta"))
+        (expected,) = run(module, given)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert ENCODE_SYMBOL.encode() in (tmp_path / "p.cuesta").read_bytes()
+
+
+def batched(batch: int, rows: int, columns: int, points: int) -> str:
+    """Σ_k left[q, i, k] · right[q, k, j] by a nest whose schedule is to be `SCHEDULE`."""
+    left, right = f"tensor<{batch}x{rows}x{points}xf16>", f"tensor<{batch}x{points}x{columns}xf16>"
+    out = f"tensor<{batch}x{rows}x{columns}xf32>"
+    return f"""
+func.func @main(%x : {left}, %w : {right}) -> {out} {{
+  %y = loops.nest (%q : {batch}, %i : {rows}, %j : {columns}) outs(%o : {out}) schedule #loops.schedule<SCHEDULE> {{
+    %s = loops.reduce sum (%k : {points}) {{
+      %a = loops.load %x[%q, %i, %k] : {left}
+      %b = loops.load %w[%q, %k, %j] : {right}
+      %c = elem.convert %a : f16 to f32
+      %d = elem.convert %b : f16 to f32
+      %p = elem.mul %c, %d : f32
+      loops.yield %p : f32
+    }} : f32
+    loops.store %s, %o[%q, %i, %j] : {out}
+  }}
+  func.return %y : {out}
+}}"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", [(2, 0, 40, 24), (2, 40, 0, 24), (2, 32, 64, 0), (0, 32, 32, 16), (1, 0, 64, 0)])
+def test_sizes_of_0(sizes: tuple[int, int, int, int], form: str) -> None:
+    """As in eager: nothing, or zeros. No descriptor says a size of 0, and a launch without programs needs none."""
+    batch, rows, columns, points = sizes
+    module = on_cuda(parse(scheduled(batched(*sizes), {**SMALL, **FORMS[form]})))
+    x, w = torch.randn(batch, rows, points).half(), torch.randn(batch, points, columns).half()
+    (y,) = run(module, [x, w])
+    torch.testing.assert_close(y, torch.bmm(x, w).float(), rtol=0, atol=0)
+    for text in texts_of(module):
+        assert compile_kernel(text, HOPPER).binary[:4] == b"\x7fELF"

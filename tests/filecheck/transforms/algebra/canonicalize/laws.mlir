@@ -169,3 +169,21 @@ func.func @main(%x : tensor<4x3xf32>) -> tensor<4xf32> {
   }
   func.return %y : tensor<4xf32>
 }
+
+// -----
+
+// A sum over nothing is 0, and what the schedule said of its loop is said of another nest.
+// CHECK:      %y = loops.nest (%i : 32, %j : 32) outs(%o: tensor<32x32xf32>) {
+// CHECK-NEXT:   elem.constant 0.0 : f32
+func.func @main(%a : tensor<32x0xf32>, %b : tensor<0x32xf32>) -> tensor<32x32xf32> {
+  %y = loops.nest (%i : 32, %j : 32) outs(%o : tensor<32x32xf32>) schedule #loops.schedule<rows = 16, columns = 16, depth = 16, tf32 = 1> {
+    %s = loops.reduce sum (%k : 0) {
+      %0 = loops.load %a[%i, %k] : tensor<32x0xf32>
+      %1 = loops.load %b[%k, %j] : tensor<0x32xf32>
+      %p = elem.mul %0, %1 : f32
+      loops.yield %p : f32
+    } : f32
+    loops.store %s, %o[%i, %j] : tensor<32x32xf32>
+  }
+  func.return %y : tensor<32x32xf32>
+}
