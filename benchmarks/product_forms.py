@@ -1,5 +1,6 @@
-"""The forms of a contraction beside cuBLAS on a CUDA device: a program for each tile, tensor descriptors, programs that
-do several tiles, and both. `python -m benchmarks.product_forms`.
+"""The forms of a contraction beside cuBLAS on a CUDA device: a program for each tile (`.`), tensor descriptors (D),
+programs that do several tiles (P), both, sums in parts (K), and those with descriptors with the rows of the last wave
+in parts (DKS, PDKS: stream-K). `python -m benchmarks.product_forms`, or with `--only waves` the shapes whose last wave is nearly empty.
 
 Every row is one shape, plain and with a bias and GELU after it (beside it: the library's product and eager's kernels).
 All forms of the few tiles that the estimate puts first are compiled, checked against float64, and called in turns,
@@ -30,7 +31,7 @@ from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around
 from cuesta.transforms.products.products import products_of
-from cuesta.transforms.products.tiles import forms_of, tiles_for
+from cuesta.transforms.products.tiles import STREAM_K, forms_of, streamed, tiles_for
 
 SHAPES = (
     *(Shape("square", n, n, n) for n in (1024, 2048, 4096, 8192)),
@@ -51,12 +52,18 @@ SHAPES = (
     Shape("waves", 128 * 10, 256 * 15, 4096),  # 150
     Shape("waves", 128 * 20, 256 * 10, 2048, 0, False, True),  # 200
     Shape("waves", 128 * 12, 128 * 23, 4096),  # 276 of 128 by 128
+    Shape("waves", 3000, 3000, 3000),  # 288 of 128 by 256
+    Shape("waves", 3072, 3072, 4096),  # 288, whose rows begin where lines of the cache do
+    Shape("waves", 4096, 768, 3072),  # 96: no whole wave
+    Shape("waves", 8192, 1152, 4096),  # 320 of 128 by 256, 288 of 256 by 128
+    Shape("waves", 2304, 4096, 4096, 0, False, True),  # 288
+    Shape("waves", 4224, 4224, 8192),  # 561
     Shape("batched", 512, 512, 512, 32),
     Shape("batched", 1024, 1024, 64, 96, False, True),
     Shape("batched", 200, 264, 1000, 24),
     Shape("turned", 4096, 4096, 4096, 0, True, True),
 )
-WITH_EPILOGUE = (0, 1, 2, 4, 5, 6, 7, 11, 12, 13, 15, 17, 18, 19, 21)
+WITH_EPILOGUE = (0, 1, 2, 4, 5, 6, 7, 11, 12, 13, 15, 17, 18, 19, 21, 22, 24, 27)
 """The shapes that are measured with an epilogue, too."""
 TILES = 2
 """Tiles of which all forms are timed; all others have one."""
@@ -115,6 +122,8 @@ def programs_of(shape: Shape, after: bool, machine: Machine) -> list[tuple[dict[
     whole = [tile for tile in tiles if "part" not in tile][:TILES]
     parts = [tile for tile in tiles if "part" in tile][:1]
     every = [form for tile in whole for form in (tile, *forms_of(*task, machine, tile, done))]
+    streams = (streamed(*task, machine, form, done) for form in every if "descriptors" in form)
+    every += [one[1] for one in streams if one is not None]
     every += [form for tile in parts for form in (tile, {**tile, "descriptors": 1})]
     found: list[tuple[dict[str, int], ModuleOp]] = []
     for choices in every:
@@ -132,7 +141,7 @@ def name_of(choices: dict[str, int]) -> str:
     return f"{tile}/{choices['warps']}/{choices['stages']}{form}"
 
 
-FORMS = {"programs": "P", "descriptors": "D", "part": "K", "even": "S"}
+FORMS = {"programs": "P", "descriptors": "D", "part": "K", STREAM_K: "S"}
 """The letters of forms, by what their choices say."""
 
 

@@ -122,6 +122,11 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
+    Stage(
+        "split-last-waves",
+        "rows whose sums are in parts are a nest of their own, of which the next stage makes parts",
+        where="contractions",
+    ),
     Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
     Stage(
         "join-points-and-parts",

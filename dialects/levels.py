@@ -37,6 +37,17 @@ def updates_take_over(module: ModuleOp) -> Iterator[Finding]:
                     yield op, "updates what is not the result of a nest, or has other users"
 
 
+def joins_take_parts(module: ModuleOp) -> Iterator[Finding]:
+    """A part of a tensor is what a nest, or the launch that it became, made for that alone: it is written in its place
+    there.
+    """
+    for op in ops_of(entry_block(module)):
+        if isinstance(op, loops.JoinOp):
+            for part in op.operands:
+                if not isinstance(part.owner, loops.NestOp | kernel.LaunchOp) or part.has_more_than_one_use():
+                    yield op, "joins what is not the result of a nest, or has other users"
+
+
 def launches_fit(module: ModuleOp) -> Iterator[Finding]:
     """Every launch names a kernel of the module and passes what it takes."""
     kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
@@ -117,9 +128,17 @@ LOOPS = Contract(
     "loops",
     (
         entry_holds_only(
-            loops.NestOp, loops.ViewOp, loops.WordsOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp
+            loops.NestOp,
+            loops.ViewOp,
+            loops.WordsOp,
+            loops.JoinOp,
+            loops.ExternOp,
+            aten.LiteralOp,
+            sym.ValueOp,
+            func.ReturnOp,
         ),
         updates_take_over,
+        joins_take_parts,
     ),
 )
 FUSED = Contract("loops, ready to schedule", (*LOOPS.rules, loads_read_no_views, views_are_strided))
@@ -129,8 +148,16 @@ KERNEL = Contract(
     "kernel",
     (
         entry_holds_only(
-            kernel.LaunchOp, loops.ViewOp, loops.WordsOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp
+            kernel.LaunchOp,
+            loops.ViewOp,
+            loops.WordsOp,
+            loops.JoinOp,
+            loops.ExternOp,
+            aten.LiteralOp,
+            sym.ValueOp,
+            func.ReturnOp,
         ),
+        joins_take_parts,
         views_are_strided,
         launches_fit,
     ),

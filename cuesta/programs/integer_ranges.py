@@ -181,7 +181,7 @@ class _Uses:
             arguments = self.functions.get(op.callee, ())
             if position < len(arguments):
                 yield arguments[position], near
-        elif isinstance(op, loops.ViewOp | loops.WordsOp | host.ReinterpretOp | kernel.BroadcastOp):
+        elif isinstance(op, loops.ViewOp | loops.WordsOp | loops.JoinOp | host.ReinterpretOp | kernel.BroadcastOp):
             yield op.results[0], near
         elif isinstance(op, loops.YieldOp | kernel.YieldOp):
             parent = op.parent_op()

@@ -3,6 +3,7 @@
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.folds import CarryOp, FoldOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
+from cuesta.dialects.loops.join import JoinOp, part_type
 from cuesta.dialects.loops.meeting import MeetOp, counters_of, meeting_of
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
@@ -31,6 +32,7 @@ __all__ = [
     "FoldOp",
     "ForOp",
     "IndexOp",
+    "JoinOp",
     "LoadOp",
     "MeetOp",
     "NestOp",
@@ -48,4 +50,5 @@ __all__ = [
     "enclosing_nest",
     "enclosing_sizes",
     "meeting_of",
+    "part_type",
 ]

@@ -19,6 +19,7 @@ from cuesta.dialects.layout import element_type_of, sizes_of, strided_view, stri
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.folds import CarryOp, FoldOp
 from cuesta.dialects.loops.meeting import MeetOp
+from cuesta.dialects.loops.join import JoinOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
@@ -119,6 +120,7 @@ LOOPS = Dialect(
         FoldOp,
         ForOp,
         IndexOp,
+        JoinOp,
         LoadOp,
         MeetOp,
         NestOp,

@@ -22,8 +22,9 @@ _IN_KERNELS = (
     *(op for op in kernel.KERNEL.operations if op not in (kernel.FuncOp, kernel.LaunchOp)),
     elem.ElementwiseOp,
 )
+_AROUND_NESTS = (loops.NestOp, loops.ViewOp, loops.WordsOp, loops.JoinOp, loops.ExternOp)
 _IN_NESTS = (
-    *(op for op in loops.LOOPS.operations if op not in (loops.NestOp, loops.ViewOp, loops.WordsOp, loops.ExternOp)),
+    *(op for op in loops.LOOPS.operations if op not in _AROUND_NESTS),
     elem.ElementwiseOp,
 )
 
@@ -83,6 +84,7 @@ _IN_MAIN: tuple[type[Operation], ...] = (
     sym.ValueOp,
     loops.ViewOp,
     loops.WordsOp,
+    loops.JoinOp,
     loops.ExternOp,
     kernel.LaunchOp,
     func.ReturnOp,

@@ -28,6 +28,7 @@ class KernelToHostPass(ModulePass):
     """@main becomes a `host.func`; the kernels stay as they are.
 
     kernel.launch -> host.alloc of each out, host.launch · loops.view, loops.words -> host.reinterpret
+    loops.join -> host.alloc, and a host.reinterpret in the place of the host.alloc of each part
     loops.extern -> host.extern
     a result that `aten.writes_to` names -> a copy at the end
     """
@@ -81,6 +82,8 @@ def lower_op(op: Operation, kernels: Mapping[str, kernel.FuncOp]) -> None:
     elif isinstance(op, loops.WordsOp):
         words = host.ReinterpretOp.build(op.source, 0, op.result.type)
         replace(op, [words], list(words.results))
+    elif isinstance(op, loops.JoinOp):
+        join_parts(op)
     elif isinstance(op, loops.ExternOp):
         call = host.ExternOp.of(
             op.overload, op.operands, op.arguments_attr, [result.type for result in op.results], pure=op.is_pure
@@ -90,6 +93,22 @@ def lower_op(op: Operation, kernels: Mapping[str, kernel.FuncOp]) -> None:
         end = host.ReturnOp.build(op.operands)
         end.location = op.location
         replace(op, [end], [])
+
+
+def join_parts(op: loops.JoinOp) -> None:
+    """The whole is a buffer, and its parts, which launches write, are aliases in it."""
+    block, parts = op.parent, [part.owner for part in op.operands]
+    assert block is not None
+    if not all(isinstance(part, host.AllocOp) for part in parts):
+        fail(op, "joins what no launch writes to memory of its own")
+    whole = host.AllocOp.build(op.result.type)
+    whole.location = op.location
+    block.insert_op_before(whole, next(one for one in block.ops if one in parts))
+    for part, operand, offset in zip(parts, op.operands, op.offsets, strict=True):
+        assert isinstance(part, host.AllocOp)
+        alias = host.ReinterpretOp.build(whole.result, offset, operand.type)
+        replace(part, [alias], list(alias.results))
+    replace(op, [], [whole.result])
 
 
 def write_arguments(block: Block, written: Sequence[int]) -> None:

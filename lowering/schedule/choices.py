@@ -72,6 +72,11 @@ CHOICES: Mapping[str, Choice] = {
         _COUNT,
         gpu="of a launch of a contraction, at most: each does one tile after the other (persistent); without it, one",
     ),
+    "stream_k": Choice(
+        _COUNT,
+        gpu="rows at the end of a contraction whose sums are in parts, of `part` points (stream-K): those that no whole "
+        "wave of programs has; `split-last-waves` makes two nests of this one",
+    ),
     "descriptors": Choice(
         _SWITCH,
         gpu="with 1, factors of a contraction that are read as they lie are loaded by tensor descriptors (sm_90 on); "

@@ -38,7 +38,7 @@ from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around, summed_sizes
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.tiles import TRIED, estimates, forms_of, tiles_for
+from cuesta.transforms.products.tiles import TRIED, estimates, forms_of, streams_of, tiles_for
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
@@ -277,6 +277,7 @@ def variants_of(product: Product, machine: Machine, rows: Reduced | None = None)
     if product.windows is None and machine.has_descriptors:
         plain = [{**tile, "descriptors": 0} for tile in tiles]  # or `choose-forms` would choose
         forms = [form for tile in tiles[:WITH_FORMS] for form in forms_of(*task, tile, around(product, False))]
+        forms += [form for tile in tiles[:WITH_FORMS] for form in streams_of(*task, tile, around(product, False))]
         made = [_Variant(tile) for tile in (*plain, *({"descriptors": 0, **form} for form in forms))]
     else:
         made = [_Variant(tile) for tile in tiles]

@@ -273,6 +273,11 @@ def _words(program: Program, op: loops.WordsOp) -> None:
     program.values[op.result] = words_of(source, dtype_of(op.source.type), op.axis, program.layout(op.result.type)[1])
 
 
+def _join(program: Program, op: loops.JoinOp) -> None:
+    parts = [program.tensor(op, part) for part in op.operands]
+    program.values[op.result] = _laid_out(op, torch.cat(parts, op.axis), program.layout(op.result.type)[1])
+
+
 def _laid_out(op: Operation, value: Tensor, strides: Sequence[int]) -> Tensor:
     try:
         return restride(value, strides)
@@ -299,6 +304,7 @@ def _launch(program: Program, op: kernel.LaunchOp) -> None:
 _HANDLERS: dict[type[Operation], Handler] = {
     aten.LiteralOp: _literal,
     kernel.LaunchOp: _launch,
+    loops.JoinOp: _join,
     loops.NestOp: _nest,
     loops.ViewOp: _view,
     loops.WordsOp: _words,

@@ -20,7 +20,7 @@ def escapes(op: Operation) -> bool:
             call = user if isinstance(user, NamedCall) else None
             if user.has_trait(IsTerminator) or (call is not None and call.hands_over):
                 return True
-            if (isinstance(user, loops.ViewOp | loops.WordsOp) or (call is not None and may_alias(call))) and escapes(
+            if (isinstance(user, loops.ViewOp | loops.WordsOp | loops.JoinOp) or (call is not None and may_alias(call))) and escapes(
                 user
             ):
                 return True

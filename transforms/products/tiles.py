@@ -70,6 +70,18 @@ ALIKE = 3
 
 Source: a bound: the estimate tells other depths and stages hardly apart.
 """
+STREAM_K = "stream_k"
+"""The choice that says how many rows at the end of a contraction are in parts: `split-last-waves` obeys it."""
+MOST_PARTS, LEAST_STEPS = 32, 4
+"""How many parts the sums of such rows have at most; steps of each, at least.
+
+Source: a choice: the estimate decides.
+"""
+_BYTES = 16
+"""Bytes of which a part begins at a multiple: a tensor descriptor loads it.
+
+Source: a definition (CUDA): `cuTensorMapEncodeTiled`.
+"""
 FORMS = ("descriptors", "programs")
 """The choices that say the form of a contraction: `choose-forms` makes them."""
 _UNITS = 2048
@@ -340,6 +352,52 @@ def forms_of(
     if together and tiles > programs * (1 if together == 1 else 2):
         found += [{**form, "programs": programs} for form in (*found, made)]
     return found
+
+
+def streamed(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
+) -> tuple[float, dict[str, int]] | None:
+    """A form of a tile, and the same with the rows that no whole wave has in parts (stream-K): about how many
+    microseconds it takes, and its choices. None where there is no whole wave, or the last one is whole, too.
+
+    The rows of the whole waves, the parts, and what adds these up are a launch each.
+    """
+    rows, columns, points = sizes
+    height, depth = made["rows"], made["depth"]
+    together = _together(bits, made, machine, around)
+    each = -(-columns // made["columns"]) * batch
+    tiles, wave = -(-rows // height) * each, machine.processors * together
+    first = tiles // wave * wave // each * height if wave else 0
+    if "part" in made or not 0 < first < rows - 1 or tiles % wave == 0:
+        return None
+    whole = _clocks((first, columns, points), batch, bits, made, 1, machine, around)
+    in_parts = {name: value for name, value in made.items() if name != "programs"}
+    best: tuple[float, dict[str, int]] | None = None
+    for parts in range(2, MOST_PARTS + 1):
+        part, rest = divmod(points, parts)
+        if rest or part * bits % (8 * _BYTES) or part < LEAST_STEPS * depth:
+            continue
+        last = _clocks((rows - first, columns, points), batch, bits, in_parts, parts, machine, around)
+        time = (whole + last + machine.launch / machine.memory_rate) / CLOCK
+        if best is None or time < best[0]:
+            best = time, {**made, STREAM_K: rows - first, "part": part}
+    return best
+
+
+def streams_of(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
+) -> list[dict[str, int]]:
+    """The fastest form of a tile with its last rows in parts, if it is estimated faster than that form itself; with
+    descriptors, where there are some: two products of 13 were faster without, by 0.01 and 0.03 (decision 074).
+    """
+    task = sizes, batch, bits
+    found: list[tuple[float, dict[str, int]]] = []
+    forms = forms_of(*task, machine, made, around)
+    for form in [form for form in forms if "descriptors" in form] or [made, *forms]:
+        one = streamed(*task, machine, form, around)
+        if one is not None and one[0] < _clocks(*task, form, 1, machine, around) / CLOCK:
+            found.append(one)
+    return [min(found, key=lambda one: one[0])[1]] if found else []
 
 
 def form_for(

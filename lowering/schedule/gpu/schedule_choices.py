@@ -50,6 +50,9 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
         for key in CONTRACTION:
             if choices.get(key, 0) < LEAST:
                 raise CuestaError(Diagnostic.on(analysis.nest, f"a contraction has {key} of at least {LEAST}"))
+        if "stream_k" in choices:
+            message = f"its schedule says stream_k = {choices['stream_k']}, which split-last-waves should have obeyed"
+            raise CuestaError(Diagnostic.on(analysis.nest, message))
     elif choices.get("height", 1) > 1 and not 0 != choices.get("along", 0) != choices.get("across", 0) != 0:
         message = "its schedule says a height, but not along and across two axes, one each"
         raise CuestaError(Diagnostic.on(analysis.nest, message))
@@ -57,6 +60,8 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says joined, but not along which axis"))
     elif "ahead" in choices and not analysis.meeting:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says ahead, but its points do not meet"))
+    elif "stream_k" in choices:
+        raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says stream_k, but no depth: it is no contraction"))
     elif "columns" in choices:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says columns, but no depth: it is no contraction"))
 

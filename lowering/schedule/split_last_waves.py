@@ -1,0 +1,154 @@
+"""`split-last-waves`: the rows of a contraction that no whole wave of programs has are a nest of their own (stream-K).
+
+    %y = loops.nest (%i : 3000, %j : 3000) … schedule #loops.schedule<rows = 128, …, stream_k = 184, part = 600> { … }
+    →
+    %h = loops.nest (%i : 2816, %j : 3000) … schedule #loops.schedule<rows = 128, …> { … }
+    %t = loops.nest (%i : 184, %j : 3000) … schedule #loops.schedule<rows = 128, …, part = 600> { … %i + 2816 … }
+    %y = loops.join %h, %t along 0
+
+With 288 tiles for 132 processors the first has two whole waves, and the other 24 tiles, of whose sums `split-reductions`
+makes parts: five times as many programs, of a fifth of the time. Parts are added up in order, in f32, so the result
+does not depend on who is done first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.layout import tensor_type_of
+from cuesta.dialects.loops.analysis import analyse
+from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
+from cuesta.lowering.schedule.gpu.contractions import contractions_of
+from cuesta.transforms.products.tiles import STREAM_K
+
+
+class SplitLastWavesPass(ModulePass):
+    """A contraction whose schedule says how many of its last rows have their sums in parts  ->  two, and their join
+
+    Exact; the parts reassociate (`split-reductions`). Near miss: a schedule that does not say so. One that says it of a
+    nest that cannot be split is an error: somebody asked for it.
+    """
+
+    name = "split-last-waves"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ranges = symbol_ranges(op)
+        for nest in ops_of(entry_block(op)):
+            if isinstance(nest, loops.NestOp) and STREAM_K in nest.choices:
+                split_last_wave(nest, ranges)
+
+
+def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops.NestOp, loops.NestOp]:
+    """Replaces a nest by one of its first rows and one of its last, as its schedule says.
+
+    Errors: CuestaError where that cannot be.
+    """
+    choices = dict(nest.choices)
+    last = choices.pop(STREAM_K)
+    if "part" not in choices or "depth" not in choices:
+        raise _refusal(nest, last, "of no contraction with a part")
+    axis = _rows_of(nest, last, ranges)
+    rows = nest.sizes[axis]
+    if not isinstance(rows, int) or not 1 < last < rows or (rows - last) % choices["rows"]:
+        what = f"but {sym.format_expr(rows)} rows are no whole tiles of {choices['rows']}, and these and more than one"
+        raise _refusal(nest, last, what)
+    row = nest.induction_variables[axis]
+    places = {handle: _place(nest, last, handle, row) for handle in nest.handles}
+    whole = {name: value for name, value in choices.items() if name != "part"}
+    parts = {name: value for name, value in choices.items() if name != "programs"}  # of which each has one tile
+    head = _rows(nest, axis, 0, rows - last, places, whole)
+    tail = _rows(nest, axis, rows - last, last, places, parts)
+    for result, handle, *parts in zip(nest.results, nest.handles, head.results, tail.results, strict=True):
+        joined = loops.JoinOp.build(parts, places[handle], tensor_type_of(result))
+        joined.location = nest.location
+        joined.result.name_hint = result.name_hint
+        Rewriter.insert_op(joined, InsertPoint.before(nest))
+        replace_all_uses(result, joined.result)
+    remove(nest)
+    return head, tail
+
+
+def _rows_of(nest: loops.NestOp, last: int, ranges: sym.SymbolRanges) -> int:
+    """The axis of the nest that its contractions have for rows."""
+    if nest.operands:
+        raise _refusal(nest, last, "but it changes what another nest made")
+    analysis = analyse(nest, ranges, [True] * len(nest.results))
+    if any(loop.loops or not isinstance(loop.op, loops.ReduceOp) for loop in analysis.root.loops):
+        raise _refusal(nest, last, "but it does more than to sum products")
+    found = contractions_of(analysis, tf32=bool(nest.choices.get("tf32")))
+    if isinstance(found, str):
+        raise _refusal(nest, last, f"but {found}")
+    return next(one.rows for one in found.values())
+
+
+def _place(nest: loops.NestOp, last: int, handle: SSAValue, row: SSAValue) -> int:
+    """The dimension of an out along which its rows lie."""
+    if any(load.source is handle for load in loads_of(nest)):
+        raise _refusal(nest, last, "but it reads what it stores")
+    found: set[int] = set()
+    for store in stores_of(nest):
+        if store.target is not handle:
+            continue
+        dim = sym.dim(store.indices.index(row)) if row in store.indices else None
+        found |= {place for place, e in enumerate(store.map.results) if e == dim}
+        others = [e for e in store.map.results if e != dim]
+        if dim is None or len(found) != 1 or any(sym.dims_of(dim) & sym.dims_of(e) for e in others):
+            raise _refusal(nest, last, "but a row of it is no row of what it stores")
+    if len(found) != 1:
+        raise _refusal(nest, last, "but a row of it is no row of what it stores")
+    return found.pop()
+
+
+def _rows(
+    nest: loops.NestOp,
+    axis: int,
+    first: int,
+    count: int,
+    places: Mapping[SSAValue, int],
+    choices: Mapping[str, int],
+) -> loops.NestOp:
+    """A copy of the nest, before it, of `count` rows from the first on, which has outs of its own."""
+    sizes = [count if k == axis else size for k, size in enumerate(nest.sizes)]
+    outs = [loops.part_type(tensor_type_of(handle), places[handle], count) for handle in nest.handles]
+    new = loops.NestOp.build(sizes, outs)
+    new.location = nest.location
+    Rewriter.insert_op(new, InsertPoint.before(nest))
+    substitution = Substitution(new.induction_variables)
+    for k, (before, now) in enumerate(zip(nest.induction_variables, new.induction_variables, strict=True)):
+        substitution.set_index(before, substitution.axis(now) + (first if k == axis else 0))
+    substitution.values.update(zip(nest.handles, new.handles, strict=True))
+    clone_into(ops_of(nest.body), InsertPoint.at_end(new.body), substitution)
+    for old, made in zip(nest.walk(), new.walk(), strict=True):
+        for before, now in zip(_values_of(old), _values_of(made), strict=True):
+            now.name_hint = before.name_hint
+    moved = {now: places[before] for before, now in zip(nest.handles, new.handles, strict=True)}
+    for store in stores_of(new) if first else ():
+        results = [e - first if k == moved[store.target] else e for k, e in enumerate(store.map.results)]
+        made = loops.StoreOp.build(store.value, store.target, results, store.indices, store.mask)
+        made.location = store.location
+        Rewriter.insert_op(made, InsertPoint.before(store))
+        remove(store)
+    new.properties["schedule"] = loops.ScheduleAttr.of(dict(choices))
+    return new
+
+
+def _values_of(op: Operation) -> list[SSAValue]:
+    """What an op defines, with the arguments of its body."""
+    return [*op.results, *(argument for region in op.regions for argument in region.block.args)]
+
+
+def _refusal(nest: loops.NestOp, last: int, what: str) -> CuestaError:
+    return CuestaError(Diagnostic.on(nest, f"its schedule says stream_k = {last}, {what}"))
+
+
+__all__ = ["SplitLastWavesPass", "split_last_wave"]

@@ -1,0 +1,148 @@
+"""Stream-K: contractions of which the rows that no whole wave has are in parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuesta.dialects import host, kernel
+from cuesta.dialects.core.diagnostics import CuestaError
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.targets.reference import random_inputs
+from cuesta.targets.reference import run as run_reference
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from cuesta.testing import compare
+from cuesta.transforms.products.tiles import estimates, forms_of, streamed, streams_of, tiles_for
+from tests.support.triton_interpreter import parse, run, to_host
+from tests.support.triton_kernels import kernels_in
+from tests.targets.triton.test_contractions import HOPPER, SMALL, fused, product, with_prologue
+
+pytest.importorskip("triton")
+
+FORMS: dict[str, dict[str, int]] = {
+    "pointers": {},
+    "programs": {"programs": 3},
+    "descriptors": {"descriptors": 1},
+    "both": {"programs": 3, "descriptors": 1},
+}
+CASES: dict[str, tuple[str, dict[str, int]]] = {
+    "odd sizes": (product(37, 48, 64, "f16"), {"stream_k": 21, "part": 16}),
+    "one whole tile": (product(18, 200, 48, "bf16"), {"stream_k": 2, "part": 24}),
+    "mostly parts": (product(100, 40, 96, "f16"), {"stream_k": 84, "part": 32}),
+    "transposed": (product(33, 45, 48, "bf16", transposed=True), {"stream_k": 17, "part": 24}),
+    "batched": (product(37, 40, 32, "f16", batch=3), {"stream_k": 5, "part": 8}),
+    "batched and transposed": (product(34, 24, 40, "f16", batch=2, transposed=True), {"stream_k": 2, "part": 8}),
+    "f32": (product(40, 24, 48, "f32"), {"stream_k": 8, "part": 12, "tf32": 1}),
+    "a factor is computed": (with_prologue(40, 40, 48), {"stream_k": 24, "part": 16}),
+}
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str, form: str) -> None:
+    """As the product itself: against float64, by the interpreter of kernels and by Triton's."""
+    if name == "a factor is computed" and "descriptors" in FORMS[form]:
+        pytest.skip("no factor is an element as it lies")
+    text, parts = CASES[name]
+    inputs = random_inputs(parse(text))
+    expected, truth = run_reference(parse(text), inputs), run_reference(parse(text), inputs, precise=True)
+    module = fused(text, {**SMALL, **parts, **FORMS[form]})
+    ulps = 8.0 if "bf16" in text else 4.0
+    for one in (run(module, inputs), run_reference(module, inputs), run_reference(to_host(module), inputs)):
+        found = compare(name, one[0], expected[0], truth[0], factor=3.0, ulps=ulps)
+        assert found.passes, str(found)
+
+
+def test_what_the_text_says() -> None:
+    text, parts = CASES["odd sizes"]
+    module = to_host(fused(text, {**SMALL, **parts, **FORMS["both"]}))
+    head, tail, rest = kernels_in(module)
+    assert (head.schedule.grid, tail.schedule.grid) == ((1, 2), (4, 2, 2))
+    assert [one.schedule.choices.get("programs") for one in (head, tail, rest)] == [3, None, None]
+    assert [one.schedule.choices.get("descriptors") for one in (head, tail, rest)] == [1, 1, None]
+    assert not any(isinstance(op, kernel.ContractOp) for op in rest.walk())
+    (whole, *buffers) = (op for op in entry_block(module).ops if isinstance(op, host.AllocOp | host.PlaceOp))
+    parts_of = [op for op in entry_block(module).ops if isinstance(op, host.ReinterpretOp)]
+    assert [(one.source, one.offset) for one in parts_of] == [(whole.results[0], 0), (whole.results[0], 16 * 48)]
+    assert len(buffers) == 1, "the parts; rows are written where they belong"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_text_goes_in_again(form: str) -> None:
+    """Before the rows are split, at `kernel` and at `host`."""
+    text, parts = CASES["batched and transposed"]
+    module = fused(text, {**SMALL, **parts, **FORMS[form]})
+    assert f"stream_k = {parts['stream_k']}" in print_text(module)
+    again = parse(print_text(module))
+    assert print_text(again) == print_text(module)
+    host_text = print_text(to_host(module))
+    assert print_text(to_host(again)) == host_text
+    assert print_text(parse(host_text)) == host_text
+
+
+def test_sums_do_not_depend_on_who_is_done_first() -> None:
+    """Nothing is added to memory that others add to: parts lie side by side, and one program adds them up, in order."""
+    text, parts = CASES["mostly parts"]
+    for func in kernels_in(to_host(fused(text, {**SMALL, **parts}))):
+        assert not func.updates and not any(isinstance(op, kernel.AtomicOp | kernel.MeetOp) for op in func.walk())
+
+
+def test_parts_that_no_descriptor_says() -> None:
+    text, _ = CASES["odd sizes"]
+    module = fused(text, {**SMALL, "stream_k": 21, "part": 4, "descriptors": 1})
+    with pytest.raises(CuestaError, match="no multiples of 16 bytes"):
+        to_host(module)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(3000, 3000, 3000), (8192, 1152, 4096)])
+def test_it_fits_the_device(sizes: tuple[int, int, int]) -> None:
+    """What `max-autotune` tries is machine code for sm_90, whose products are as far apart as without."""
+    (tile, *_) = (tile for tile in tiles_for(sizes, 1, 16, REFERENCE) if "part" not in tile)
+    (choices,) = streams_of(sizes, 1, 16, REFERENCE, tile)
+    assert choices["descriptors"] == 1
+    texts = emit_module(kernels_in(to_host(fused(product(*sizes, "bf16"), choices)))).values()
+    assert [text.source.count("tl.dot(") for text in texts] == [1, 1, 0]
+    for text in texts:
+        assert compile_kernel(text, HOPPER).shared <= REFERENCE.shared
+
+
+def time_of(sizes: tuple[int, int, int], tile: dict[str, int]) -> float:
+    """Of a tile as it is."""
+    return next(time for time, choices in estimates(sizes, 1, 16, REFERENCE) if choices == tile)
+
+
+def test_the_estimate_counts_waves() -> None:
+    sizes = (3072, 3072, 4096)
+    (tile, *_) = (tile for tile in tiles_for(sizes, 1, 16, REFERENCE) if tile["rows"] * tile["columns"] == 128 * 256)
+    found = streamed(sizes, 1, 16, REFERENCE, tile)
+    assert found is not None
+    time, choices = found
+    assert (choices["stream_k"], choices["part"]) == (256, 1024), "24 tiles of 288 for 132 processors, in 4 parts each"
+    two = time_of((2816, 3072, 4096), tile)
+    assert two == pytest.approx(time_of(sizes, tile) * 2 / 3, rel=0.01), "three waves become two"
+    assert two * 1.1 < time < two * 1.4, "and parts of a quarter, and two launches more"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [
+        ((4096, 768, 3072), "no whole wave"),
+        ((4096, 4096, 4096), "the last wave is nearly whole"),
+        ((1408, 3072, 4096), "the last one is whole"),
+        ((3000, 3000, 3001), "points have no parts"),
+    ],
+)
+def test_where_it_is_not_tried(sizes: tuple[int, int, int], why: str) -> None:
+    for tile in tiles_for(sizes, 1, 16, REFERENCE):
+        if tile["rows"] * tile["columns"] == 128 * 256:
+            assert streams_of(sizes, 1, 16, REFERENCE, tile) == [], why
+
+
+def test_forms_stay_what_they_are() -> None:
+    """Only `max-autotune` tries it: the forms that are chosen by default say nothing of it."""
+    (tile, *_) = tiles_for((3072, 3072, 4096), 1, 16, REFERENCE)
+    assert all("stream_k" not in form for form in forms_of((3072, 3072, 4096), 1, 16, REFERENCE, tile))
