@@ -1,6 +1,7 @@
 """The forms of a contraction beside cuBLAS on a CUDA device: a program for each tile (`.`), tensor descriptors (D),
 programs that do several tiles (P), both, sums in parts (K), and those with descriptors with the rows of the last wave
-in parts (DKS, PDKS: stream-K). `python -m benchmarks.product_forms`, or with `--only waves` the shapes whose last wave is nearly empty.
+in parts (DKS, PDKS: stream-K). `python -m benchmarks.product_forms`, or with `--only waves` the shapes whose last wave
+is nearly empty.
 
 Every row is one shape, plain and with a bias and GELU after it (beside it: the library's product and eager's kernels).
 All forms of the few tiles that the estimate puts first are compiled, checked against float64, and called in turns,

@@ -18,8 +18,8 @@ from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.layout import element_type_of, sizes_of, strided_view, strides_of, tensor_type_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.folds import CarryOp, FoldOp
-from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.join import JoinOp
+from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp

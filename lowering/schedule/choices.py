@@ -74,8 +74,8 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "stream_k": Choice(
         _COUNT,
-        gpu="rows at the end of a contraction whose sums are in parts, of `part` points (stream-K): those that no whole "
-        "wave of programs has; `split-last-waves` makes two nests of this one",
+        gpu="rows at the end of a contraction whose sums are in parts, of `part` points: those that no whole wave of "
+        "programs has (stream-K); `split-last-waves` makes two nests of this one",
     ),
     "descriptors": Choice(
         _SWITCH,

@@ -33,6 +33,12 @@ from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.contractions import contractions_of
 from cuesta.transforms.products.tiles import FORMS, form_for
 
+BITS = 16
+"""Of factors that get a form.
+
+Source: a choice: nothing else was measured (`python -m benchmarks.product_forms`).
+"""
+
 
 class ChooseFormsPass(ModulePass):
     """A contraction of two factors that lie as they are read  ->  the same, with descriptors and the number of programs
@@ -84,12 +90,12 @@ def form_of(nest: loops.NestOp, machine: Machine) -> dict[str, int] | str:
     if len(found) > 1:
         return "it has several sums"
     loop, one = next(iter(found.items()))
-    if any(elem.bits_of(factor.type) != 16 for factor in (one.left, one.right)):
+    if any(elem.bits_of(factor.type) != BITS for factor in (one.left, one.right)):
         return "its factors have other than 16 bits"
     task = _sizes(analysis, (one.rows, one.columns, loop.axes[0]))
     if task is None:
         return "its sizes only the call knows"
-    form = form_for(*task, 16, machine, nest.choices)
+    form = form_for(*task, BITS, machine, nest.choices)
     if not form:
         return "its tiles have no room for it"
     for factor, beside, side in ((one.left, one.rows, "rows"), (one.right, one.columns, "columns")):
@@ -117,7 +123,7 @@ def _undescribed(analysis: NestAnalysis, factor: SSAValue, axes: tuple[int, int]
 
     points, beside = (size if isinstance(size := analysis.sizes[axis], int) else None for axis in axes)
     tile = Tile(access.address, axes, (points, beside), (analysis.nest.choices["depth"], side))
-    found = descriptor_for(tile, 0, elem.bits_of(factor.type), size_of)
+    found = descriptor_for(tile, 0, BITS, size_of)
     return found if isinstance(found, str) else ""
 
 

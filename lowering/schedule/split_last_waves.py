@@ -6,9 +6,9 @@
     %t = loops.nest (%i : 184, %j : 3000) … schedule #loops.schedule<rows = 128, …, part = 600> { … %i + 2816 … }
     %y = loops.join %h, %t along 0
 
-With 288 tiles for 132 processors the first has two whole waves, and the other 24 tiles, of whose sums `split-reductions`
-makes parts: five times as many programs, of a fifth of the time. Parts are added up in order, in f32, so the result
-does not depend on who is done first.
+With 288 tiles for 132 processors the first has two whole waves, and the other 24 tiles, of whose sums
+`split-reductions` makes parts: five times as many programs, of a fifth of the time. Parts are added up in order, in
+f32, so the result does not depend on who is done first.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops
         what = f"but {sym.format_expr(rows)} rows are no whole tiles of {choices['rows']}, and these and more than one"
         raise _refusal(nest, last, what)
     row = nest.induction_variables[axis]
-    places = {handle: _place(nest, last, handle, row) for handle in nest.handles}
+    places: dict[SSAValue, int] = {handle: _place(nest, last, handle, row) for handle in nest.handles}
     whole = {name: value for name, value in choices.items() if name != "part"}
     parts = {name: value for name, value in choices.items() if name != "programs"}  # of which each has one tile
     head = _rows(nest, axis, 0, rows - last, places, whole)

@@ -20,9 +20,8 @@ def escapes(op: Operation) -> bool:
             call = user if isinstance(user, NamedCall) else None
             if user.has_trait(IsTerminator) or (call is not None and call.hands_over):
                 return True
-            if (isinstance(user, loops.ViewOp | loops.WordsOp | loops.JoinOp) or (call is not None and may_alias(call))) and escapes(
-                user
-            ):
+            lies_in_it = isinstance(user, loops.ViewOp | loops.WordsOp | loops.JoinOp)
+            if (lies_in_it or (call is not None and may_alias(call))) and escapes(user):
                 return True
     return False
 

@@ -61,7 +61,9 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
     elif "ahead" in choices and not analysis.meeting:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says ahead, but its points do not meet"))
     elif "stream_k" in choices:
-        raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says stream_k, but no depth: it is no contraction"))
+        raise CuestaError(
+            Diagnostic.on(analysis.nest, "its schedule says stream_k, but no depth: it is no contraction")
+        )
     elif "columns" in choices:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says columns, but no depth: it is no contraction"))
 

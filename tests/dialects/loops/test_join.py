@@ -107,7 +107,11 @@ def test_an_argument_is_written_by_parts() -> None:
         ("along 1", "along 2", "has no axis 2"),
         ("along 1", "along 0", "is no part of"),
         (f"{PART.format(5)} to tensor<6x8xf32>", f"{PART.format(5)} to tensor<6x9xf32>", "is no part of"),
-        (f"%t along 1 : {PART.format(3)}, {PART.format(5)}", f"%h along 1 : {PART.format(3)}, {PART.format(3)}", "have 6"),
+        (
+            f"%t along 1 : {PART.format(3)}, {PART.format(5)}",
+            f"%h along 1 : {PART.format(3)}, {PART.format(3)}",
+            "have 6",
+        ),
     ],
 )
 def test_wrong_parts(old: str, new: str, why: str) -> None:
