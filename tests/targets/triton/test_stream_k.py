@@ -8,14 +8,16 @@ from cuesta.dialects import host, kernel
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
-from cuesta.dialects.core.machine import REFERENCE
+from cuesta.dialects.core.machine import REFERENCE, Machine
+from cuesta.lowering.schedule.tune_kernels import variants_of
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
+from cuesta.transforms.products.products import products_of
 from cuesta.transforms.products.tiles import estimates, forms_of, streamed, streams_of, tiles_for
-from tests.support.triton_interpreter import parse, run, to_host
+from tests.support.triton_interpreter import on_cuda, parse, run, to_host
 from tests.support.triton_kernels import kernels_in
 from tests.targets.triton.test_contractions import HOPPER, SMALL, fused, product, with_prologue
 
@@ -146,3 +148,12 @@ def test_forms_stay_what_they_are() -> None:
     """Only `max-autotune` tries it: the forms that are chosen by default say nothing of it."""
     (tile, *_) = tiles_for((3072, 3072, 4096), 1, 16, REFERENCE)
     assert all("stream_k" not in form for form in forms_of((3072, 3072, 4096), 1, 16, REFERENCE, tile))
+
+
+def test_max_autotune_tries_it() -> None:
+    """Beside the forms that it has tried before, one for each of the first tiles, as choices of the nest."""
+    module = on_cuda(parse(product(3072, 3072, 4096, "bf16")))
+    (found,) = products_of(entry_block(module), tf32=False)
+    tried = [one.tile for one in variants_of(found, REFERENCE) if "stream_k" in one.tile]
+    assert tried and all(tile["part"] and tile["descriptors"] for tile in tried)
+    assert not any("stream_k" in one.tile for one in variants_of(found, Machine.of({"processors": 24})))
