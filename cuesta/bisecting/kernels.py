@@ -26,6 +26,7 @@ from cuesta.dialects.core.operation import PlainBlock, all_ops, ops_of
 from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.replaying.comparing import compare_results
 from cuesta.targets.reference.program import run_and_watch
+from cuesta.transforms.host.aliasing import memory_of
 
 
 def compiled(module: ModuleOp) -> Callable[[list[Any]], Any]:
@@ -131,7 +132,7 @@ class _Shows:
         self.spectrum = spectrum
 
     def __call__(self, module: ModuleOp, inputs: Sequence[Any]) -> bool:
-        if not isinstance(entry_function(module), host.FuncOp) or not _launches_what_it_returns(module):
+        if not isinstance(entry_function(module), host.FuncOp) or not launches_what_it_returns(module):
             return False
         if run(module, inputs).error is not None:
             return False
@@ -141,10 +142,10 @@ class _Shows:
         return noted.shows
 
 
-def _launches_what_it_returns(module: ModuleOp) -> bool:
+def launches_what_it_returns(module: ModuleOp) -> bool:
     """Whether there is a launch, and none of the memory that is returned is nobody's to write."""
     launched = [op for op in ops_of(entry_block(module)) if isinstance(op, host.LaunchOp)]
-    written = {operand for op in launched for operand in op.operands}
+    written = {one for op in launched for operand in op.operands for one in memory_of(operand)}
     returned = programs.last_of(module).operands
     return bool(launched) and all(one in written for one in returned if isinstance(one.owner, host.AllocOp))
 

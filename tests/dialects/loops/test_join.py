@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 import cuesta
+from cuesta.bisecting.kernels import launches_what_it_returns
 from cuesta.context import make_context
 from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
@@ -69,8 +70,9 @@ def test_it_means_the_same_at_every_level(returned: str, tmp_path: object) -> No
     path = f"{tmp_path}/program.mlir"
     with open(path, "w") as file:
         file.write(print_text(program(returned)))
-    for found, value in zip(cuesta.load(path)(x), wanted, strict=True):
-        torch.testing.assert_close(found, value)
+    for validate in ("off", "stages", "kernels"):
+        for found, value in zip(cuesta.load(path, options={"validate": validate})(x), wanted, strict=True):
+            torch.testing.assert_close(found, value)
 
 
 def test_parts_are_written_in_their_places() -> None:
@@ -83,6 +85,7 @@ def test_parts_are_written_in_their_places() -> None:
     written = [op.operands[-1] for op in ops if isinstance(op, host.LaunchOp)]
     assert written == [part.results[0] for part in parts], "no launch beside those of the nests, no call"
     assert not any(isinstance(op, host.ExternOp) for op in ops)
+    assert launches_what_it_returns(module), "who looks for a wrong kernel takes parts for what is written"
 
 
 def test_an_argument_is_written_by_parts() -> None:
