@@ -24,8 +24,8 @@ kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) symbols(s0)
 TYPE = "tensor<?xf32, #aten.layout<sizes = [s0]>>"
 SYMBOLS = "attributes {sym.symbols = #sym.symbols<s0 in [2, 64]>}"
 ALLOWED_IN_LOOPS = (
-    "may not stand in @main; what may: aten.literal, func.return, loops.extern, loops.nest, loops.view, loops.words, "
-    "sym.value"
+    "may not stand in @main; what may: aten.literal, func.return, loops.extern, loops.join, loops.nest, loops.view, "
+    "loops.words, sym.value"
 )
 
 

@@ -29,6 +29,13 @@ func.func @main(%x: tensor<4x8xbf16>, %t: tensor<8x4xi8, #aten.layout<strides = 
   func.return
 }
 """,
+    "join": """
+func.func @main(%h: tensor<4x8xf32>, %t: tensor<2x8xf32>, %c: tensor<4x3xi1, #aten.layout<strides = [s0 + 3, 1]>>, %d: tensor<4x?xi1, #aten.layout<sizes = [4, s0], strides = [s0 + 3, 1]>>) {
+  %a = loops.join %h, %t, %t along 0 : tensor<4x8xf32>, tensor<2x8xf32>, tensor<2x8xf32> to tensor<8x8xf32>
+  %b = loops.join %c, %d along 1 : tensor<4x3xi1, #aten.layout<strides = [s0 + 3, 1]>>, tensor<4x?xi1, #aten.layout<sizes = [4, s0], strides = [s0 + 3, 1]>> to tensor<4x?xi1, #aten.layout<sizes = [4, s0 + 3]>>
+  func.return
+}
+""",
     "extern": """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) {
   %a = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
