@@ -131,7 +131,7 @@ def _rows(
     for old, made in zip(nest.walk(), new.walk(), strict=True):
         for before, now in zip(_values_of(old), _values_of(made), strict=True):
             now.name_hint = before.name_hint
-    moved = {now: places[before] for before, now in zip(nest.handles, new.handles, strict=True)}
+    moved: dict[SSAValue, int] = {now: places[before] for before, now in zip(nest.handles, new.handles, strict=True)}
     for store in stores_of(new) if first else ():
         results = [e - first if k == moved[store.target] else e for k, e in enumerate(store.map.results)]
         made = loops.StoreOp.build(store.value, store.target, results, store.indices, store.mask)
