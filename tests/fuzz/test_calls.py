@@ -293,6 +293,28 @@ def test_16_bits_without_a_truth_are_good_for_their_last_digit(monkeypatch: pyte
     assert judge(case).kind == "finding", "a digit is no excuse for other numbers"
 
 
+def test_random_numbers_of_float64_are_no_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made of more random bits: eager is as far from them as anything is, and would excuse it."""
+    case = case_with("v = torch.rand_like(x) + x", results="v * 2")
+    assert verdict_with(case, "eager").kind == "right"
+    monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x: run(x) * 1.25)
+    assert verdict_with(case, "broken").kind == "finding"
+
+
+def test_16_bits_beside_a_loop_are_good_for_their_last_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """103004878: eager rounds the noise of a dropout and its product to bf16, and adds that up in f32. No mode survives
+    what eager traces of a loop that reads other tensors.
+    """
+    statements = ["v = torch.rand_like(x)", "i, w = while_loop(lambda i, w: i < v.shape[0], lambda i, w: (i + 1, "]
+    statements[-1] += "w + v.mean()), (torch.tensor(0), x))"
+    case = Case(["x = numbers(71, torch.float32, c, a)", "y = numbers(54, torch.bfloat16, c, a)"], ["x", "y"], [], [])
+    case.statements, case.results = [*statements, "u = F.dropout(y, 0.25) + x"], "(v, w, u)"
+    case.calls = [(2, 4, 3)]
+    assert verdict_with(case, "cuesta").kind == "right"
+    monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda *all: tuple(1.05 * one for one in run(*all)))
+    assert verdict_with(case, "broken").kind == "finding", "a digit is no excuse for other numbers"
+
+
 def test_a_sum_into_what_it_reads_is_eagers() -> None:
     """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before. It
     was PyTorch's own until eager ran such a graph.
@@ -559,6 +581,9 @@ def test_scans_are_loops_where_only_their_numbers_are_asked_for() -> None:
     x = scope.numbers(3, torch.float32, 4, 2)
     calls = [lambda: scope.scan(lambda c, x: (c * 0.5 + x, c + x), x[0].clone(), x)]
     calls += [lambda: scope.mapped(lambda x, y: x * y.sum(), x, x * 2), lambda: scope.running(torch.maximum, x)]
+    for end in (0, 3):
+        goes_on = lambda i, _, end=end: i < end  # noqa: E731 - what loops are given
+        calls.append(lambda goes_on=goes_on: scope.while_loop(goes_on, lambda i, x: (i + 1, x * 0.5), (x[0, 0] * 0, x)))
     for call in calls:
         traced = call()
         with scope.chosen_outright():

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch._higher_order_ops.associative_scan import associative_scan as torch_associative_scan
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan as torch_scan
-from torch._higher_order_ops.while_loop import while_loop
+from torch._higher_order_ops.while_loop import while_loop as torch_while_loop
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.utils._python_dispatch import _disable_current_modes, return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
@@ -79,8 +79,8 @@ def _cast(tensor: Tensor, given: torch.dtype, wanted: torch.dtype) -> Tensor:
 
 @contextmanager
 def chosen_outright() -> Any:
-    """`torch.cond` is an `if`, and scans are loops, as they are to the numbers: eager traces what they call, which not
-    every mode survives.
+    """`torch.cond` is an `if`, scans and `while_loop` are loops, as they are to the numbers: eager traces what they call,
+    which not every mode survives.
     """
     global _is_outright
 
@@ -107,6 +107,16 @@ def scan(step: Callable[..., Any], first: Tensor, rows: Tensor) -> Any:
         first, result = step(first, row)
         results.append(result)
     return first, torch.stack(results)
+
+
+def while_loop(goes_on: Callable[..., Any], step: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
+    """What is carried when `goes_on(*carried)` is false for the first time; `step` says what follows."""
+    if not _is_outright:
+        return torch_while_loop(goes_on, step, carried)
+    carried = tuple(one.clone() for one in carried)  # no result is an argument
+    while goes_on(*carried):
+        carried = tuple(step(*carried))
+    return carried
 
 
 def mapped(function: Callable[..., Tensor], rows: Tensor, *others: Tensor) -> Tensor:
