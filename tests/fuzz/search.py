@@ -32,7 +32,11 @@ from tests.support.fresh import Module, Piped, Script
 WORKER: Script = Module("tests.fuzz.calls.worker")
 """What the processes run."""
 HANG, START = 60.0, 180.0
-"""Seconds after which a program is said to hang; the first of a worker waits for imports."""
+"""Seconds that a program computes, or does nothing, until it is said to hang; the first of a worker waits for imports.
+What others take of the machine does not count.
+"""
+LOOK = 0.5
+"""Seconds between looks at what a process does."""
 ENDING = 10.0
 """Seconds that a process has to end after its last word."""
 SHRINK = 40.0
@@ -63,8 +67,7 @@ class Worker:
         except BrokenPipeError:
             ready, answer = [process.stdout], b""
         else:
-            most = min(START if fresh else HANG, max(0.0, self.end - time.monotonic()))
-            ready, _, _ = select.select([process.stdout], [], [], most)
+            ready = self._ready(process, START if fresh else HANG)
             answer = process.stdout.readline() if ready else b""
         if answer:
             return json.loads(answer)
@@ -80,11 +83,40 @@ class Worker:
         what = f"the process ended with {ended} [{where}]"
         return {"verdict": "finding", "what": f"{what}\n{said[-2000:]}", "mechanism": what}
 
+    def _ready(self, process: Piped, most: float) -> list[Any]:
+        """What can be read from, once there is something or the process has ended; nothing if it hangs, or it is time
+        to end.
+        """
+        start = _computed_by(process)
+        last, moved = start, time.monotonic()
+        while (now := time.monotonic()) < self.end:
+            ready, _, _ = select.select([process.stdout], [], [], min(LOOK, self.end - now))
+            if ready:
+                return ready
+            computed = _computed_by(process)
+            if computed > last:
+                last, moved = computed, time.monotonic()
+            if computed - start >= most or time.monotonic() - moved >= most:
+                break
+        return []
+
     def close(self) -> None:
         """Ends the process."""
         if self.process is not None:
             self.process.kill()
             self.process = None
+
+
+def _computed_by(process: Piped) -> float:
+    """The seconds that a process has computed for, in all of its threads; 0 where nobody says so, which is as if it did
+    nothing.
+    """
+    try:
+        said = Path(f"/proc/{process.pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    own, of_the_system = said.rpartition(")")[2].split()[11:13]
+    return (int(own) + int(of_the_system)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass

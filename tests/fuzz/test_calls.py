@@ -1267,5 +1267,31 @@ def test_a_worker_that_hangs_or_ends_is_a_finding(tmp_path: Path, monkeypatch: p
         worker.close()
 
 
+SHARES = """
+import sys, time
+for line in sys.stdin:
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        own = time.process_time()
+        while "spin" in line or time.process_time() < own + 0.05:
+            pass
+        time.sleep(0.3)
+    print('{"verdict": "right"}', flush=True)
+"""
+"""A worker that gets a sixth of the machine, or never comes back."""
+
+
+def test_a_worker_that_shares_the_machine_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """102200222, 112000779: beside other processes a program took longer than one that hangs may compute."""
+    monkeypatch.setattr("tests.fuzz.search.WORKER", SHARES)
+    monkeypatch.setattr("tests.fuzz.search.HANG", 1.5)
+    worker = Worker("cpu", tmp_path / "errors.txt")
+    try:
+        assert [worker.ask({"seed": seed})["verdict"] for seed in range(2)] == ["right", "right"]
+        assert worker.ask({"seed": "spin"})["mechanism"] == "hangs"
+    finally:
+        worker.close()
+
+
 def test_what_is_alone_was_found() -> None:
     assert set(ALONE) <= FOUND.keys()

@@ -63,6 +63,11 @@ class Fresh:
         )
         self._process.start()
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the process."""
+        return self._process.pid
+
     def wait(self, seconds: float) -> int | None:
         """Its exit status; None when it is still running after so many seconds."""
         self._process.join(seconds)
