@@ -34,6 +34,7 @@ from cuesta.record import CompileRecord, GraphKind
 from cuesta.refused_by_dynamo import take_what_eager_takes
 from cuesta.room_for_frames import with_room
 from cuesta.structured_trace import trace_record
+from cuesta.updates_as_written import keep_updates_as_written
 
 if TYPE_CHECKING:
     import torch
@@ -445,6 +446,7 @@ class _CallableModule(types.ModuleType):
     def cuesta(self) -> Callable[..., Any]:
         """The backend, as torch looks it up by its name: Dynamo is imported then, whoever imported this before."""
         take_what_eager_takes()
+        keep_updates_as_written()
         return globals()["cuesta"]
 
 

@@ -1,12 +1,13 @@
 """Updates in place that Dynamo writes as several operators: nothing of the graph says what eager does.
 
-    x.addcmul_(y, z, value=2)         →   torch 2.13: m = y * z; f = prims.fma(m, 2, x); x.copy_(f)
-                                          torch 2.11: x.add_(y * z * 2)
+    x.addcmul_(y, z, value=t)         →   torch 2.13: m = y * z; f = prims.fma(m, t, x); x.copy_(f)
+                                          torch 2.11: x.add_(y * z * t)
     torch._foreach_lerp_(xs, ys, w)   →   torch._foreach_add_(xs, torch._foreach_mul(torch._foreach_sub(ys, xs), w))
 
 All is read before anything is written then. Eager reads an element when its turn comes: where elements of x are one
 number, or what is read is another part of x, that is what was written before, or an error. Such a frame is left to
-Python: the graph itself, run in eager, gives other numbers (with every backend).
+Python: the graph itself, run in eager, gives other numbers (with every backend). Factors that are numbers stay where
+they are (cuesta/updates_as_written.py).
 
 Source: `method_addcmul_`, `method_addcdiv_`, `method_add_` of torch/_dynamo/variables/tensor.py;
 `foreach_lerp_inplace`, `addcmul_inplace` of torch/_dynamo/polyfills.
@@ -106,7 +107,7 @@ def _is_read_where_it_is_written(written: Sequence[Node], read: Sequence[Sequenc
 _SUBTRACT, _MULTIPLY = (cast("object", getattr(torch, f"_foreach_{name}")) for name in ("sub", "mul"))
 _PRODUCTS: Final[Sequence[object]] = (operator.mul, cast("Any", operator).truediv, torch.mul, torch.div)
 _WRITES_SUMS: Final = hasattr(polyfills, "addcmul_inplace")
-"""Whether Dynamo writes x.addcmul_(y, z, value=2) as x.add_(y * z * 2)."""
+"""Whether Dynamo writes x.addcmul_(y, z, value=t) as x.add_(y * z * t)."""
 
 
 __all__ = ["rewritten_update"]

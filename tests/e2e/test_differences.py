@@ -434,14 +434,15 @@ def test_a_hook_that_eager_refuses() -> None:
 @pytest.mark.filterwarnings("ignore:cuesta leaves a function to Python")
 def test_an_update_that_capture_rewrites_is_refused_in_one_graph() -> None:
     def function(x: Tensor) -> Tensor:
-        return x.addcmul_(x, x, value=0.5)
+        return x.addcmul_(x, x, value=torch.tensor(0.5))
 
     def windows() -> Tensor:
         return torch.ones(4).as_strided((3, 2), (1, 1))
 
-    with pytest.raises(RuntimeError, match="found no compiled frames"):
-        compiled_of(function)(windows())
-    torch._dynamo.reset()
+    if torch.__version__ >= "2.12":
+        with pytest.raises(RuntimeError, match="found no compiled frames"):
+            compiled_of(function)(windows())
+        torch._dynamo.reset()
     assert torch.equal(compiled_of(function, fullgraph=False)(windows()), function(windows()))
     torch._dynamo.reset()
     assert not torch.equal(torch.compile(function, backend="eager")(windows()), function(windows()))

@@ -1,4 +1,4 @@
-"""Updates in place that Dynamo writes as other operators, of tensors that overlap in memory."""
+"""Updates in place that Dynamo writes as other operators: of tensors that overlap in memory, of several types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def lerp(tensors: list[Tensor], ends: list[Tensor], weight: float) -> None:
 OVERLAPPING: dict[str, Update] = {
     "addcmul": lambda x, y: x.addcmul_(x, y, value=0.5),
     "addcmul of others": lambda x, y: x.addcmul_(y, y, value=0.5),
+    "addcmul, with a tensor": lambda x, y: x.addcmul_(x, y, value=y.sum()),
     "addcdiv": lambda x, y: x.addcdiv_(x, y, value=0.5),
+    "addcdiv, with a tensor": lambda x, y: x.addcdiv_(x, y, value=y.sum()),
     "add": lambda x, y: x.add_(x, alpha=2),
     "add, with a tensor": lambda x, y: x.add_(x, alpha=y.sum()),
     "lerp": lambda x, y: lerp([x], [y], 0.5),
@@ -32,12 +34,14 @@ OVERLAPPING: dict[str, Update] = {
 """Of windows, of which eager writes elements one after the other."""
 PARTS: dict[str, Update] = {
     "addcmul": lambda x, y: x[1:].addcmul_(x[:-1], x[:-1], value=0.5),
+    "addcmul, with a tensor": lambda x, y: x[1:].addcmul_(x[:-1], x[:-1], value=y.sum()),
     "addcdiv": lambda x, y: x[1:].addcdiv_(x[:-1], x[1:], value=0.5),
 }
 """Which eager refuses: they read another part of what they write."""
 APART: dict[str, Update] = {
     "addcmul": lambda x, y: x.addcmul_(x, y, value=0.5),
     "addcdiv": lambda x, y: x.addcdiv_(y, x, value=0.5),
+    "addcdiv, with a tensor": lambda x, y: x.addcdiv_(y, x, value=y[0, 0]),
     "add": lambda x, y: x.add_(x, alpha=y[0, 0]),
     "lerp": lambda x, y: lerp([x, y], [x * 3, y * 2], 0.5),
 }
@@ -48,6 +52,7 @@ def of(update: Update) -> Callable[[Tensor, Tensor], Tensor]:
         update(x, y)
         return x + 1
 
+    torch._dynamo.reset()  # all of these are one code, which Dynamo compiles so and so often
     return function
 
 
@@ -82,6 +87,41 @@ def test_what_does_not_overlap_is_compiled(name: str) -> None:
     function = of(APART[name])
     x, y = torch.arange(1.0, 13).view(4, 3), torch.full((4, 3), 2.0)
     torch.testing.assert_close(compiled_of(function)(x.clone(), y.clone()), function(x, y))
+
+
+MIXED: dict[str, Callable[..., Tensor]] = {
+    "addcmul_": lambda x, y, z, by: x.addcmul_(y, z, value=by),
+    "addcdiv_": lambda x, y, z, by: x.addcdiv_(y, z, value=by),
+    "addcdiv": lambda x, y, z, by: torch.addcdiv(x, y, z, value=by),
+    "add_": lambda x, y, z, by: x.add_(y, alpha=by),
+}
+TYPES = (
+    (torch.float64, torch.float32, torch.float32),
+    (torch.float32, torch.int8, torch.int8),
+    (torch.float64, torch.bfloat16, torch.float32),
+    (torch.float32, torch.float64, torch.float32),
+    (torch.int64, torch.int8, torch.int8),
+)
+
+
+@pytest.mark.filterwarnings("error:cuesta")
+@pytest.mark.parametrize("types", TYPES, ids=lambda types: " ".join(str(one)[6:] for one in types))
+@pytest.mark.parametrize("by", [2, torch.tensor(2), 2.5, torch.tensor(2.5)], ids=repr)
+@pytest.mark.parametrize("name", MIXED)
+def test_factors_are_multiplied_in_the_type_of_the_result(name: str, by: Any, types: tuple[torch.dtype, ...]) -> None:
+    """110000031: Dynamo's product of bytes wrapped, that of an x of f64 was one of f32, in silence."""
+    x, y, z = (torch.tensor([100, -90, 7]).to(types[0]), torch.tensor([50, 90, -3]).to(types[1]), torch.tensor(3))
+    z = (z + torch.arange(3)).to(types[2]) / 1 if types[2].is_floating_point else torch.tensor([50, 3, 9]).to(types[2])
+    y = y / 7 if types[1].is_floating_point else y
+    function = MIXED[name]
+    torch._dynamo.reset()
+    try:
+        expected = function(x.clone(), y, z, by)
+    except RuntimeError:  # it divides integers, or a fraction is to be one
+        return
+    is_one_graph = x.is_floating_point() or not isinstance(by, Tensor)  # whose number nobody knows before
+    found = compiled_of(function, fullgraph=is_one_graph)(x.clone(), y, z, by)
+    torch.testing.assert_close(found, expected, rtol=1e-15, atol=0)
 
 
 def test_what_is_left_to_python_has_its_gradients() -> None:

@@ -604,6 +604,14 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "110000031": Case(
+        ["x = numbers(10, torch.float64, b)", "y = numbers(1, torch.float32, b)"], ["x", "y"], [],
+        ["x.addcdiv_(y, y.abs() + 1, value=x.shape[0])"], "y", [(1, 2, 1), (1, 3, 1)], {}, "",
+    ),
+    "a product of bytes that is added": Case(
+        ["x = numbers(10, torch.float32, b)", "y = numbers(1, torch.int8, b) * 17"], ["x", "y"], [],
+        ["x.addcmul_(y, y, value=2)", "x.add_(y, alpha=torch.tensor(3))"], "x", [(1, 8, 1)], {}, "",
+    ),
     "11017240": Case(
         ["x = numbers(76, torch.float32, b).requires_grad_()"], ["x"], [],
         ["v2 = torch.view_as_real(torch.polar(x.double() + 0.03, x.double()) * (1 - 2j)).flatten()"],
@@ -1178,6 +1186,7 @@ subclasses, those of windows, complex DTensors of sizes that change.
 
 
 ALONE = (
+    "a product of bytes that is added",
     "11017893",
     "11015398",
     "21900612",
