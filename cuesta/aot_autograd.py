@@ -35,6 +35,7 @@ def captured(
     )
     from cuesta.lowering.capture.layouts_of_updates import updates_lie_as_before
     from cuesta.lowering.capture.lost_in_views import copy_negative_results
+    from cuesta.lowering.capture.operands_of_loops import give_memory_to_operands
 
     copy_what_is_resolved(gm)
     copy_negative_results(gm)
@@ -42,6 +43,7 @@ def captured(
     gather_where_a_tensor_says(gm)
     draw_in_rows(gm)
     updates_lie_as_before(gm)
+    give_memory_to_operands(gm)
     update_without_gradients(gm, example_inputs)
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
