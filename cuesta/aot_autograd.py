@@ -109,6 +109,7 @@ def _captured(
     from torch._dynamo.utils import counters
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
+    from cuesta.checkpoints_without_backward import keeping_what_is_not_computed_again
     from cuesta.gradient_layouts import no_element_twice
     from cuesta.short_calls import Shortening
 
@@ -128,7 +129,8 @@ def _captured(
     outcome = "not_ok"
     try:
         # Nobody calls the graphs on the way: no code for them.
-        with _use_lazy_graph_module(config.use_lazy_graph_module), no_element_twice():
+        lazy, kept = _use_lazy_graph_module(config.use_lazy_graph_module), keeping_what_is_not_computed_again(gm)
+        with lazy, kept, no_element_twice():
             ours = {"bw_compiler": compiled_backward, "inference_compiler": shortening.compiler}
             compiled = aot_module_simplified(gm, example_inputs, **{**settings, **ours})
         outcome = "ok"

@@ -286,7 +286,7 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
     Errors: DataDependentOutputException where such a number would have to be known (x[i], by an `i` of the loop), as if
     none came out: Dynamo runs the graph in eager.
     """
-    mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
+    mode: Any = detect_fake_mode(inputs) if calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
@@ -570,7 +570,7 @@ def _gathered(input: torch.Tensor, dim: int, start: torch.Tensor, length: int) -
     return chosen.permute([order.index(axis) for axis in range(input.ndim)])
 
 
-def _calls(gm: GraphModule, target: Any) -> bool:
+def calls(gm: GraphModule, target: Any) -> bool:
     """Whether a graph, or one that it holds, calls an operator."""
     modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
     return any(module.graph.find_nodes(op="call_function", target=target) for module in modules)

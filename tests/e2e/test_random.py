@@ -152,6 +152,22 @@ def test_checkpoints_draw_again_by_key(dynamic: bool) -> None:
     assert [record.kernels for record in cuesta.records[-2:]] == [1, 1]
 
 
+@pytest.mark.filterwarnings("error:cuesta")
+@pytest.mark.parametrize("has_gradient", [False, True])
+def test_a_checkpoint_that_draws_is_compiled_without_a_gradient_too(has_gradient: bool) -> None:
+    """111000065: AOTAutograd refused it with torch 2.13, and the whole graph ran in eager."""
+
+    def function(x: Tensor) -> Any:
+        return checkpoint(lambda x: functional.dropout(x, 0.5) * x.sin(), x, use_reentrant=False)
+
+    x = torch.arange(40.0).requires_grad_(has_gradient)
+    results: list[Any] = []
+    for call in (function, compiled_of(function)):
+        torch.manual_seed(3)
+        results.append((call(x), torch.get_rng_state()))
+    torch.testing.assert_close(results[1], results[0])
+
+
 def test_gradients_of_dropped_attention_in_a_checkpoint() -> None:
     """By differences, with the same seed at every point."""
 
