@@ -18,7 +18,7 @@ from cuesta.lowering.capture.undefined_gradients import Graphed
 from cuesta.subclass_zeros import give_zeros, undefined_parts, undefined_zeros
 
 if TYPE_CHECKING:
-    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta, ViewAndMutationMeta
 
 BoxedFunction = Callable[[list[Any]], Any]
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
@@ -77,24 +77,39 @@ def _subclasses(metadata: ViewAndMutationMeta) -> list[type]:
     """The tensor subclasses among the gradients that a backward pass is given."""
     from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 
-    found = [one for one in metadata.subclass_tangent_meta if isinstance(one, SubclassCreationMeta)]
-    return [one.original_subclass_type or type(one.original_subclass) for one in found]
+    return [_type_of(one) for one in metadata.subclass_tangent_meta if isinstance(one, SubclassCreationMeta)]
+
+
+def _type_of(subclass: SubclassCreationMeta) -> type:
+    return subclass.original_subclass_type or type(subclass.original_subclass)
+
+
+def _kind_of(said: object) -> object:
+    """What AOTAutograd knows of a tensor's kind: its type, and the kinds of its parts; None of a plain one."""
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
+
+    if not isinstance(said, SubclassCreationMeta):
+        return None
+    return _type_of(said), {name: _kind_of(part) for name, part in said.attrs.items()}
 
 
 def refuse_gradients_of_two_kinds(made: Any) -> None:
-    """Nothing, unless the gradient of a plain input is a subclass for some results and, for all that anybody knows,
-    plain for others: x + pair, x.sin(). The kind that AOTAutograd gives is that for all results together.
+    """Nothing, unless the gradient of an input is a subclass of another kind than the input for some results and, for
+    all that anybody knows, of the input's kind for others: x + pair, x.sin() of a plain x, or of one that is a pair
+    itself, when the sum is a pair of pairs. The kind that AOTAutograd gives is that for all results together.
 
     Errors: UncapturedError.
     """
-    from torch._functorch._aot_autograd.schemas import PlainTensorMeta, SubclassCreationMeta
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 
     tangents, inputs = made.metadata.subclass_tangent_meta, made.metadata.subclass_inp_meta
-    if len(tangents) < 2 or not any(isinstance(one, PlainTensorMeta) for one in tangents):
+    if len(tangents) < 2:
         return
+    kinds = [_kind_of(one) for one in tangents]
     gradients = made.maybe_subclass_metadata.grad_input_metas or ()
     for position, (given, gradient) in enumerate(zip(inputs, gradients, strict=False)):
-        if isinstance(given, PlainTensorMeta) and isinstance(gradient, SubclassCreationMeta):
+        kind = _kind_of(given)
+        if isinstance(gradient, SubclassCreationMeta) and _kind_of(gradient) != kind and kind in kinds:
             raise UncapturedError(f"the gradient of input {position} is of another kind for each result")
 
 

@@ -604,6 +604,11 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "113000362": Case(
+        ["x = Pair(numbers(57, torch.float32, a), numbers(57, torch.float32, a) + 1).requires_grad_()",
+         "y = Pair(numbers(64, torch.int8, a), numbers(64, torch.int8, a) + 1)", "z = Pair(y, y + 2)"],
+        ["x", "z"], [], ["v1 = torch.maximum(x, z)"], "(torch.stack([x, x], 0), v1)", [(3, 1, 1)], {}, "first",
+    ),
     "110000031": Case(
         ["x = numbers(10, torch.float64, b)", "y = numbers(1, torch.float32, b)"], ["x", "y"], [],
         ["x.addcdiv_(y, y.abs() + 1, value=x.shape[0])"], "y", [(1, 2, 1), (1, 3, 1)], {}, "",
@@ -1186,6 +1191,7 @@ subclasses, those of windows, complex DTensors of sizes that change.
 
 
 ALONE = (
+    "113000362",
     "a product of bytes that is added",
     "11017893",
     "11015398",
