@@ -37,8 +37,9 @@ def give_memory_to_operands(gm: GraphModule) -> None:
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
-        loops = [node for node in module.graph.nodes if node.target in _COPIED and not _writes_to_operands(module, node)]
-        if any([_copied(module, loop) for loop in loops]):
+        loops = [node for node in module.graph.nodes if node.target in _COPIED]
+        copied = [loop for loop in loops if not _writes_to_operands(module, loop) and _copied(module, loop)]
+        if copied:
             module.recompile()
 
 
@@ -57,9 +58,10 @@ def _copied(module: GraphModule, loop: Node) -> bool:
                 groups[place][number], found = copy, True
             taken |= memory
     if found:
-        kinds = {place: type(cast("Any", loop.args[place])) for place in places}
+        given = [groups.get(place, one) for place, one in enumerate(loop.args)]
         loop.args = tuple(
-            kinds[place](groups[place]) if place in groups else one for place, one in enumerate(loop.args)
+            tuple(cast("Any", new)) if isinstance(one, tuple) else new
+            for new, one in zip(given, loop.args, strict=True)
         )
     return found
 

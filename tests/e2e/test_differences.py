@@ -433,8 +433,10 @@ def test_a_hook_that_eager_refuses() -> None:
 
 @pytest.mark.filterwarnings("ignore:cuesta leaves a function to Python")
 def test_an_update_that_capture_rewrites_is_refused_in_one_graph() -> None:
+    half: Any = torch.tensor(0.5)
+
     def function(x: Tensor) -> Tensor:
-        return x.addcmul_(x, x, value=torch.tensor(0.5))
+        return x.addcmul_(x, x, value=half)
 
     def windows() -> Tensor:
         return torch.ones(4).as_strided((3, 2), (1, 1))

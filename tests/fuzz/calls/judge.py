@@ -244,7 +244,8 @@ def _draws_the_same(call: Call) -> bool:
     """Whether there are results in float64, and they are of the random numbers that eager draws."""
     if not isinstance(call.truth, dict):
         return False
-    return all(torch.equal(call.truth[name], call.eager[name]) for name in call.eager if name.startswith("random state"))
+    states = [name for name in call.eager if name.startswith("random state")]
+    return all(torch.equal(call.truth[name], call.eager[name]) for name in states)
 
 
 def _is_within(have: Tensor, middle: Tensor, runs: list[Any], allowed: float) -> bool:

@@ -79,8 +79,8 @@ def _cast(tensor: Tensor, given: torch.dtype, wanted: torch.dtype) -> Tensor:
 
 @contextmanager
 def chosen_outright() -> Any:
-    """`torch.cond` is an `if`, scans and `while_loop` are loops, as they are to the numbers: eager traces what they call,
-    which not every mode survives.
+    """`torch.cond` is an `if`, scans and `while_loop` are loops, as they are to the numbers: eager traces what they
+    call, which not every mode survives.
     """
     global _is_outright
 
