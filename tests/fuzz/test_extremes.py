@@ -52,7 +52,7 @@ def drawn(seed: int) -> tuple[str, tuple[int, ...], torch.dtype]:
 
 
 def check(text: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
-    """The gradient is finite where eager's is, and about as large: elements that are a rounding apart may change places.
+    """The gradient is finite where eager's is, and about as large: elements a rounding apart may change places.
     Errors: AssertionError.
     """
     scope: dict[str, object] = {"torch": torch, "F": torch.nn.functional}
