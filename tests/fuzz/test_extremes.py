@@ -7,6 +7,8 @@ of the two leaves out a rounding that the other does, none is equal, and the gra
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -55,10 +57,9 @@ def check(text: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
     """The gradient is finite where eager's is, and about as large: elements a rounding apart may change places.
     Errors: AssertionError.
     """
-    scope: dict[str, object] = {"torch": torch, "F": torch.nn.functional}
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     exec(text, scope)
-    function = scope["f"]
-    assert callable(function)
+    function: Callable[..., Tensor] = scope["f"]
     x, w = (torch.randn(size).to(dtype).requires_grad_() for size in (sizes, sizes[-1:]))
     result = function(x, w)
     given = torch.rand_like(result) + 0.5
