@@ -53,14 +53,14 @@ def drawn(seed: int) -> tuple[str, tuple[int, ...], torch.dtype]:
     return text, sizes, rng.choice((torch.float32, torch.bfloat16, torch.bfloat16, torch.float16))
 
 
-def check(text: str, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
+def check(text: str, sizes: tuple[int, ...], dtype: torch.dtype, device: str = "cpu") -> None:
     """The gradient is finite where eager's is, and about as large: elements a rounding apart may change places.
     Errors: AssertionError.
     """
     scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
     exec(text, scope)
     function: Callable[..., Tensor] = scope["f"]
-    x, w = (torch.randn(size).to(dtype).requires_grad_() for size in (sizes, sizes[-1:]))
+    x, w = (torch.randn(size).to(device, dtype).requires_grad_() for size in (sizes, sizes[-1:]))
     result = function(x, w)
     given = torch.rand_like(result) + 0.5
     meant = torch.autograd.grad(result, (x, w), given, allow_unused=True)
@@ -109,6 +109,14 @@ def test_how_many_are_equal_to_the_greatest(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     x = torch.randn(64, 33).to(dtype)
     assert torch.equal(torch.compile(function, backend="cuesta", fullgraph=True)(x), function(x))
+
+
+@pytest.mark.gpu
+def test_random_programs_on_a_device() -> None:
+    """There products and sums may be rounded once, or twice, and functions be approximations."""
+    for seed in range(1000, 1040):
+        torch.manual_seed(seed)
+        check(*drawn(seed), device="cuda")
 
 
 @pytest.mark.parametrize("seed", range(48))

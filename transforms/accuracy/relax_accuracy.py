@@ -30,6 +30,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.tracing import no_match
+from cuesta.transforms.accuracy.elide_roundings import exact_nests
 from cuesta.transforms.devices import DEVICE, traits_for
 
 LIMITS = {"bf16": 2.0**-10, "f16": 2.0**-13}
@@ -47,6 +49,9 @@ _POSITIVE = ("abs", "exp", "exp2", "sigmoid", "sqrt", "rsqrt", "erfc")
 class RelaxAccuracyPass(ModulePass):
     """Marks the ops of nests on a GPU that may be approximations. Not exact, by the law above; infinities, NaN and the
     signs of zeros stay as they are. On a CPU there are no approximations yet, and nothing is marked.
+
+    Near miss: a nest in which nothing is left unrounded either (`exact_nests`): a gradient asks which of its values are
+    equal to the greatest, and computes them again beside what needs them exactly.
     """
 
     name = "relax-accuracy"
@@ -55,14 +60,19 @@ class RelaxAccuracyPass(ModulePass):
     """Whose facts count: those of the device that a nest's results lie on, or else of `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for nest in entry_block(op).ops:
-            if isinstance(nest, loops.NestOp) and traits_for(nest, self.target).approximates:
-                analysis = _Analysis(nest)
-                if any(analysis.wanted.values()):
-                    if _sums_become_functions(analysis):
-                        analysis = _Analysis(nest)
-                    for marked, precision in analysis.approximate().items():
-                        marked.properties["precision"] = StringAttr(precision)
+        block = entry_block(op)
+        nests = [
+            one for one in block.ops if isinstance(one, loops.NestOp) and traits_for(one, self.target).approximates
+        ]
+        wanting = [(nest, found) for nest in nests if any((found := _Analysis(nest)).wanted.values())]
+        exact = exact_nests(block) if wanting else ()
+        for nest, analysis in wanting:
+            if nest in exact:
+                no_match(nest, "others ask which of its values are equal, and compute them again")
+                continue
+            again = _Analysis(nest) if _sums_become_functions(analysis) else analysis
+            for marked, precision in again.approximate().items():
+                marked.properties["precision"] = StringAttr(precision)
 
 
 def _in_order(block: Block) -> Iterator[Operation]:

@@ -166,3 +166,25 @@ func.func @main(%x : tensor<f64>, %z : tensor<0xf32>) -> (tensor<f16>, tensor<0x
   }
   func.return %y, %w : tensor<f16>, tensor<0xbf16>
 }
+
+// -----
+
+// Near miss: others get the greatest of what is rounded, and may compute all of it again to ask which that was.
+// CHECK:      func.func @main
+// CHECK:        loops.reduce maximum
+// CHECK:          elem.exp %b : f32{{$}}
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4xbf16> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xbf16>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    %n = elem.convert %m : f32 to bf16
+    loops.store %n, %o[%i] : tensor<4xbf16>
+  }
+  func.return %y : tensor<4xbf16>
+}
