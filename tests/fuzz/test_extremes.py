@@ -111,6 +111,27 @@ def test_how_many_are_equal_to_the_greatest(dtype: torch.dtype) -> None:
     assert torch.equal(torch.compile(function, backend="cuesta", fullgraph=True)(x), function(x))
 
 
+BEYOND = {
+    "sums of all": ("(m.expand_as(y) - y).flatten().sqrt().sum()", (64, 64, 64), 1),
+    "the whole tensor's": ("((y - y.amin()) / (m - y.amin())).asin()", (64, 200, 16), None),
+    "beside the extreme": ("(m.expand_as(y) - y).flatten().sqrt().sum() + m.sum()", (200, 200), 0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("case", BEYOND)
+def test_no_number_is_beyond_the_greatest(case: str, dtype: torch.dtype) -> None:
+    """Where another loop than that of the greatest computes the numbers again."""
+    formula, sizes, axis = BEYOND[case]
+    scope: dict[str, Any] = {}
+    greatest = "y.amax()" if axis is None else f"y.amax({axis}, keepdim=True)"
+    exec(f"def f(x):\n    y = x * 1.7 + 0.3\n    m = {greatest}\n    return {formula}\n", scope)
+    torch.manual_seed(0)
+    x = torch.randn(sizes).to(dtype)
+    compiled = torch.compile(scope["f"], backend="cuesta", fullgraph=True, dynamic=False)
+    assert torch.equal(compiled(x).isnan(), scope["f"](x).isnan())
+
+
 @pytest.mark.gpu
 def test_random_programs_on_a_device() -> None:
     """There products and sums may be rounded once, or twice, and functions be approximations."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from xdsl.context import Context
@@ -25,9 +26,10 @@ class ElideRounding(RewritePattern):
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
     from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
     that gives others the greatest or least of such values: a gradient asks which elements are equal to that, and
-    computes them again. So are the nests that such values are read from, and those that these read. What a value is
-    made of was there before it: comparing it with that asks for nothing. And a nest that makes whole numbers, floats of
-    8 bits or bits of such values: between two levels the last digit of a value decides about a whole level.
+    computes them again. So are the nests that such values are read from, and those that these read, and who reads such
+    an extreme: none of the values is beyond it. What a value is made of was there before it: comparing it with that
+    asks for nothing. And a nest that makes whole numbers, floats of 8 bits or bits of such values: between two levels
+    the last digit of a value decides about a whole level.
     """
 
     def __init__(self, block: Block) -> None:
@@ -75,15 +77,18 @@ def is_read_back(value: SSAValue) -> bool:
 
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_EXTREMES = frozenset({"maximum", "minimum"})
 _STEPS = frozenset({"ceil", "floor", "fmod", "round", "trunc"})
 
 
 def exact_nests(block: Block) -> set[loops.NestOp]:
-    """The nests of a block in which nothing is left unrounded: those that ask (`asks_which`); and what those that
-    compare, or give others the greatest or least, read numbers of 16 bits from, and what these read such from.
+    """The nests of a block in which nothing is left unrounded: those that ask (`asks_which`); those that read a
+    greatest or least of 16 bits, which may compute again what it was taken of; and what nests that compare, or give
+    others an extreme, read numbers of 16 bits from, and what these read such from.
     """
     nests = [op for op in block.ops if isinstance(op, loops.NestOp)]
     work = [nest for nest in nests if compares(nest)]
+    work += [reader for nest in work for reader in _readers_of_extremes(nest)]
     found = {*work, *(nest for nest in nests if takes_steps(nest))}
     while work:
         for load in loads_of(work.pop()):
@@ -92,6 +97,19 @@ def exact_nests(block: Block) -> set[loops.NestOp]:
                 found.add(maker)
                 work.append(maker)
     return found
+
+
+def _readers_of_extremes(nest: loops.NestOp) -> Iterator[loops.NestOp]:
+    """The nests that read where a nest stores a greatest or least in 16 bits."""
+    for op in nest.body.ops:
+        if isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES:
+            for store in _stores_of(op.results[0]):
+                work = [nest.results[nest.handles.index(store.target)]]
+                for use in (use for one in work for use in one.uses):
+                    if isinstance(use.operation, loops.ViewOp):
+                        work.append(use.operation.result)
+                    elif isinstance(use.operation, loops.LoadOp) and _is_narrow(use.operation):
+                        yield loops.enclosing_nest(use.operation)
 
 
 def asks_which(nest: loops.NestOp) -> bool:
@@ -113,7 +131,7 @@ def compares(nest: loops.NestOp) -> bool:
             one, other = op.operands
             if any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one))):
                 return True
-        elif isinstance(op, loops.ReduceOp) and op.kind in ("maximum", "minimum"):
+        elif isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES:
             is_read = any(nest.results[nest.handles.index(one.target)].uses for one in _stores_of(op.results[0]))
             if is_read and _is_of_rounded(op.yielded):
                 return True

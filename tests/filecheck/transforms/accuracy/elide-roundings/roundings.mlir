@@ -398,6 +398,43 @@ func.func @main(%x : tensor<4x8xbf16>) -> (tensor<4xbf16>, tensor<4x8xbf16>) {
 
 // -----
 
+// Near miss: and who reads the greatest in 16 bits, and may compute again what it was taken of.
+// CHECK:      func.func @main
+// CHECK:        %z = loops.nest
+// CHECK:          %d = elem.convert %c : f32 to bf16
+// CHECK-NEXT:     %e = elem.convert %d : bf16 to f32
+// CHECK:          elem.sub %{{.*}}, %e
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xbf16>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    %n = elem.convert %m : f32 to bf16
+    loops.store %n, %o[%i] : tensor<4xbf16>
+  }
+  %z = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xbf16>) {
+    %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = elem.exp %b : f32
+    %d = elem.convert %c : f32 to bf16
+    %e = elem.convert %d : bf16 to f32
+    %m = loops.load %y[%i] : tensor<4xbf16>
+    %n = elem.convert %m : bf16 to f32
+    %f = elem.sub %n, %e : f32
+    %g = elem.sqrt %f : f32
+    %h = elem.convert %g : f32 to bf16
+    loops.store %h, %o[%i, %j] : tensor<4x8xbf16>
+  }
+  func.return %z : tensor<4x8xbf16>
+}
+
+// -----
+
 // A greatest that nobody reads does not count.
 // CHECK:      func.func @main
 // CHECK:        loops.for
