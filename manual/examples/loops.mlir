@@ -160,3 +160,19 @@ func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x4xi32> {
   }
   func.return %y : tensor<4x4xi32>
 }
+// -----
+// loops.join: two nests write one tensor, each its own rows. At the level `host` both are places in one buffer.
+func.func @main(%x : tensor<6x8xf32>) -> tensor<6x8xf32> {
+  %h = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xf32>) {
+    %a = loops.load %x[%i, %j] : tensor<6x8xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i, %j] : tensor<4x8xf32>
+  }
+  %t = loops.nest (%i : 2, %j : 8) outs(%o : tensor<2x8xf32>) {
+    %a = loops.load %x[%i + 4, %j] : tensor<6x8xf32>
+    %b = elem.sin %a : f32
+    loops.store %b, %o[%i, %j] : tensor<2x8xf32>
+  }
+  %y = loops.join %h, %t along 0 : tensor<4x8xf32>, tensor<2x8xf32> to tensor<6x8xf32>
+  func.return %y : tensor<6x8xf32>
+}
