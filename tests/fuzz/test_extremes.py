@@ -112,6 +112,7 @@ def test_how_many_are_equal_to_the_greatest(dtype: torch.dtype) -> None:
 
 
 BEYOND = {
+    "of what is computed of the extreme": ("(m * 1.0 - y).sqrt() + y.sum()", (16, 200, 7), None),
     "sums of all": ("(m.expand_as(y) - y).flatten().sqrt().sum()", (64, 64, 64), 1),
     "the whole tensor's": ("((y - y.amin()) / (m - y.amin())).asin()", (64, 200, 16), None),
     "beside the extreme": ("(m.expand_as(y) - y).flatten().sqrt().sum() + m.sum()", (200, 200), 0),

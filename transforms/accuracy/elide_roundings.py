@@ -104,7 +104,7 @@ def _readers_of_extremes(nest: loops.NestOp) -> Iterator[loops.NestOp]:
     for op in nest.body.ops:
         if isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES:
             for store in _stores_of(op.results[0]):
-                work = [nest.results[nest.handles.index(store.target)]]
+                work: list[SSAValue] = [nest.results[nest.handles.index(store.target)]]
                 for use in (use for one in work for use in one.uses):
                     if isinstance(use.operation, loops.ViewOp):
                         work.append(use.operation.result)
@@ -139,14 +139,29 @@ def compares(nest: loops.NestOp) -> bool:
 
 
 def _stores_of(value: SSAValue) -> list[loops.StoreOp]:
-    """Where a value goes to memory, whatever it is converted to on the way."""
+    """Where a value goes to memory, whatever it is converted to on the way; and what is computed of it and constants,
+    where that is rounded to 16 bits.
+    """
     found: list[loops.StoreOp] = []
-    for use in value.uses:
-        if isinstance(use.operation, loops.StoreOp):
-            found.append(use.operation)
-        elif isinstance(use.operation, elem.ConvertOp):
-            found += _stores_of(use.operation.result)
+    work, seen = [(value, True)], {value}
+    while work:
+        one, is_itself = work.pop()
+        for use in one.uses:
+            user = use.operation
+            if isinstance(user, loops.StoreOp):
+                if is_itself or isinstance(user.value.type, BFloat16Type | Float16Type):
+                    found.append(user)
+            elif _is_of(user, one) and user.results[0] not in seen:
+                seen.add(user.results[0])
+                work.append((user.results[0], is_itself and isinstance(user, elem.ConvertOp)))
     return found
+
+
+def _is_of(op: Operation, value: SSAValue) -> bool:
+    """Whether an op computes something of a value and constants."""
+    others = [operand for operand in op.operands if operand is not value]
+    is_computed = isinstance(op, elem.ConvertOp | elem.TableOp)
+    return is_computed and all(isinstance(other.owner, elem.ConstantOp) for other in others)
 
 
 def is_step(op: Operation) -> bool:
