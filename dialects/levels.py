@@ -124,19 +124,21 @@ def _only_reads(use: Use, kernels: Mapping[str, kernel.FuncOp]) -> bool:
     )
 
 
+_AROUND = (
+    loops.ViewOp,
+    loops.WordsOp,
+    loops.JoinOp,
+    loops.ExternOp,
+    aten.LiteralOp,
+    sym.ValueOp,
+    func.ReturnOp,
+)
+"""What stands between nests, and between the launches that they become."""
+
 LOOPS = Contract(
     "loops",
     (
-        entry_holds_only(
-            loops.NestOp,
-            loops.ViewOp,
-            loops.WordsOp,
-            loops.JoinOp,
-            loops.ExternOp,
-            aten.LiteralOp,
-            sym.ValueOp,
-            func.ReturnOp,
-        ),
+        entry_holds_only(loops.NestOp, *_AROUND),
         updates_take_over,
         joins_take_parts,
     ),
@@ -147,16 +149,7 @@ SLICED = Contract("loops, with parts of tensors", (*LOOPS.rules, views_are_strid
 KERNEL = Contract(
     "kernel",
     (
-        entry_holds_only(
-            kernel.LaunchOp,
-            loops.ViewOp,
-            loops.WordsOp,
-            loops.JoinOp,
-            loops.ExternOp,
-            aten.LiteralOp,
-            sym.ValueOp,
-            func.ReturnOp,
-        ),
+        entry_holds_only(kernel.LaunchOp, *_AROUND),
         joins_take_parts,
         views_are_strided,
         launches_fit,
