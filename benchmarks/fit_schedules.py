@@ -1,4 +1,4 @@
-"""Fits the coefficients of the cost of tilings (`transforms/tilings/cost.py`) to what was measured.
+"""Fits the coefficients of the cost of tilings (`transforms/tilings/times.py`) to what was measured.
 
     make bench-gpu-schedules ARGS='--seeds 0-79 --json a.json'
     python -m benchmarks.fit_schedules a.json
@@ -23,8 +23,9 @@ from benchmarks.random_nests import analysed
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.dialects.core.machine import REFERENCE
-from cuesta.transforms.tilings.cost import Coefficients, Counts, TileCosts, time_of
+from cuesta.transforms.tilings.cost import TileCosts
 from cuesta.transforms.tilings.space import MOST, WARP
+from cuesta.transforms.tilings.times import Coefficients, Counts, time_of
 
 FAR = 1.5
 """A prediction that is off by more than so much, in powers of e, is as bad as one that is off by just that."""

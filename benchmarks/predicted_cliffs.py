@@ -31,7 +31,8 @@ from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.pipeline import default_stages, run_pipeline
-from cuesta.transforms.tilings.cost import cheapest, costs_of, ideal_of, time_of
+from cuesta.transforms.tilings.cost import cheapest, costs_of
+from cuesta.transforms.tilings.times import ideal_of, time_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def _on_cpu(analysis: NestAnalysis, machine: Machine) -> tuple[Schedule, float |
 
 def _on_gpu(analysis: NestAnalysis, machine: Machine) -> tuple[Schedule, float | None, str]:
     nest = analysis.nest
-    by = "transforms/tilings/cost.py, fitted on an H200"
+    by = "transforms/tilings/times.py, fitted on an H200"
     costs = costs_of(analysis, machine)
     if costs is None:
         reason = "the model of costs knows no tilings of such a nest"

@@ -6,6 +6,7 @@ dimensions of every expression here. A set of axes is an int with bit k for axis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import cast
@@ -18,7 +19,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.elem.work import WORK, work_of
+from cuesta.dialects.elem.work import SHARING, WORK, has_subroutine, work_of
 
 UNKNOWN_SIZE = 128
 """What a symbol without a better bound is taken to be when work is estimated."""
@@ -66,6 +67,8 @@ class Loop:
     accesses: list[Access] = field(default_factory=list[Access])
     loops: list[Loop] = field(default_factory=list["Loop"])
     work: float = 0.0
+    subroutines: int = 0
+    """Ops of a point that a GPU calls subroutines for."""
     """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
     running: float = 0.0
     """The weight of a step of the running values of a scan."""
@@ -190,6 +193,10 @@ class _Analyser:
                     mask |= varies[operand]
                 varies[op.results[0]] = mask
                 loop.work += weight
+                if weight > 1.0 and has_subroutine(op):
+                    divisor = varies[op.operands[-1]]
+                    alike = [self.sizes[axis] for axis in loop.axes if not divisor >> axis & 1]
+                    loop.subroutines += math.prod(estimate(size, self.symbol_ranges) for size in alike) < SHARING
             elif isinstance(op, (loops.LoadOp, loops.TensorWriteOp, loops.IndexOp)):
                 self.access(op, loop)
             elif isinstance(op, loops.BoundOp):

@@ -48,6 +48,27 @@ def step(address: sym.IndexExpr, axis: int, analysis: NestAnalysis) -> sym.Index
     return sym.coefficient(sym.simplify(sym.substitute(address, images), sizes, analysis.symbol_ranges), outer + 1)
 
 
+def usual_step(access: Access, axis: int, analysis: NestAnalysis) -> int | None:
+    """How an access moves along an axis nearly everywhere: of (p + 3) mod 8192, for p below 8192, by 1. None where data
+    say, or three places do not agree.
+    """
+    address = access.address
+    if access.indirect >> axis & 1:
+        return None
+    found = step(address, axis, analysis)
+    if found is not None or isinstance(address, int):
+        return found if isinstance(found, int) else None
+    here = [analysis.estimate(size) // 2 for size in analysis.sizes]
+    symbols = {name: analysis.estimate(sym.symbol(name)) for name in address.symbols}
+    steps: set[int] = set()
+    for quarter in (1, 2, 3):
+        here[axis] = analysis.estimate(analysis.sizes[axis]) * quarter // 4 // 6 * 6 + quarter
+        before = sym.evaluate(address, here, symbols)
+        here[axis] += 1
+        steps.add(int(sym.evaluate(address, here, symbols)) - int(before))
+    return steps.pop() if len(steps) == 1 else None
+
+
 def divisors_of(e: sym.IndexExpr, axis: int) -> set[sym.IndexExpr]:
     """What an expression divides an axis by."""
     found: set[sym.IndexExpr] = set()

@@ -13,6 +13,7 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.elem.work import SHARING
 from cuesta.dialects.kernel.contract import Eight
 from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of
 from cuesta.targets.triton.emit_contract import accumulate, emit_contract
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
 
 _LARGEST_POWER = 125
 """Of 2, for a divisor and its reciprocal. Triton takes a denormal literal for an f64."""
-
-
-_SHARING = 8
-"""Dividends for each divisor from which on its reciprocal is computed once for all of them. Three divisions by norms of
-columns and rows, and two more, took 1.14 ms so, as if they were approximations, 1.89 one by one.
-
-Source: a choice; a kernel of 201 million elements, which moves 3.2 GB, on an H100.
-"""
 
 
 def spelling(row: elem.Row, scalar: Attribute) -> str:
@@ -86,7 +79,7 @@ def quotient_of_tile(emitter: KernelEmitter, op: elem.TableOp) -> str | None:
         return f"{functions}.divide_by_two({{a}}, {two.first}, {two.second}, {two.is_first})"
     if op.precision is not None:
         return None
-    return f"functions.divide_{'by_rows' if divisors * _SHARING <= dividends else 'each'}({{a}}, {{b}})"
+    return f"functions.divide_{'by_rows' if divisors * SHARING <= dividends else 'each'}({{a}}, {{b}})"
 
 
 def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:

@@ -1,18 +1,4 @@
-"""What a tiling costs: the time of a nest on a GPU, predicted from its accesses.
-
-    time = a launch + the norm of (memory, cache, loads, lines, work, waiting) + spilling
-
-    memory    what every tensor holds that is touched, and again what is read again
-    cache     what comes from the second-level cache, in whole sectors; what a processor still holds does not come again
-    loads     the threads that issue them, one vector each
-    lines     of the first-level cache that each warp touches
-    work      arithmetic, of lanes without a point too, and what reductions exchange
-    waiting   rounds of programs, times what a program waits for one thing after the other
-    spilling  what does not fit into the registers of a thread
-
-Units: µs, bytes, threads, float adds. The coefficients are fitted to measured kernels; the terms are what a device
-does.
-"""
+"""What a tiling costs: what it does, counted from the accesses of a nest, and the time that takes (`times.py`)."""
 
 from __future__ import annotations
 
@@ -25,40 +11,18 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.walks import leaders
 from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, broken, pieces, side_by_side
 from cuesta.transforms.tilings.space import WARP, Tiling, dimension_of, has_tilings, refinements, tilings
+from cuesta.transforms.tilings.times import RESIDENT, Counts, ideal_of, time_of
 
 Around = tuple[tuple[int, int, int], ...]
 """What a program goes through step by step: axes, how many points a step is, and how many steps."""
 
 
-CLOCK = 1980
-"""Clocks in a µs.
-
-Source: a definition: the boost clock of an H200.
-"""
-REGISTERS = 65536
-"""Of a processor.
-
-Source: a definition (sm_90).
-"""
-FEWEST_REGISTERS = 20
-"""Of a thread that keeps nothing.
-
-Source: a guess; what is fitted is added to it.
-"""
-FILLING = 8
-"""Warps of a processor that compute in turns, at least, where each of its steps waits for the one before it. Of fewer,
-as there are where few columns are scanned by a warp each, steps take as long.
-
-Source: a definition: a processor has four schedulers, and a float add takes four clocks; a warp has some steps of two
-columns at a time.
-"""
 NEAR = 192 << 10
 """Bytes of the first-level cache that programs of a processor share.
 
@@ -79,89 +43,6 @@ What is chosen takes 1.048 times the best (17 beyond 1.5); at 0.72 it was 1.057 
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
-
-
-@struct
-class Coefficients:
-    """What the terms weigh. Units: rates for each processor and clock; latencies in clocks.
-
-    A digit, in float adds, was found beside the others: with 10, 20 and 40 of them what is chosen among the tilings of
-    337 nests on an H100 takes 1.043, 1.040 and 1.040 times the best, and 1.045 when they are not counted. So were steps
-    of scans: the times of 28 nests are 0.28 off in the mean (powers of e), 0.57 when each lane counted alike.
-
-    Bytes for a broken sector are from two nests on an H100 that read rows of channels and store rows of pixels:
-    softmaxes of 182,485 by 64 f32 in tiles of 8 to 128 rows (86, 64, 52, 46, 41 us), and running sums of 9 bf16 that
-    are 54 bytes apart (56 us, 50 by this); among 898 other nests nothing is chosen otherwise.
-
-    Rows that warps exchange are from the maxima of 4 f32 that are 8192 apart, and their gradients, on an H200: 64 to
-    512 rows by 2 to 8 warps took 3 to 15 clocks a row more than by one warp, for two reductions.
-
-    Source: fitted to the tilings of 707 nests on an H200 by `python -m benchmarks.fit_schedules`.
-    """
-
-    cache: float = 82.5
-    loads: float = 188.0
-    lines: float = 0.66
-    work: float = 132.0
-    digit: float = 20.0
-    shuffles: float = 70.0
-    scans: float = 50.0
-    spilled: float = 81.0
-    step: float = 915.0
-    single_step: float = 128.0
-    meet: float = 712.0
-    crossing: float = 12.1
-    program: float = 450.0
-    launch: float = 9400.0
-    elements: float = 1.19
-    kept: float = 0.195
-    pointers: float = 0.7
-    values: float = 0.087
-    again: float = 0.63
-    broken: float = 64.0
-    exchanged: float = 0.2
-    norm: float = 1.81
-
-
-REFERENCE = Coefficients()
-
-
-@struct
-class Counts:
-    """What a tiling does: all programs together, but for what is said to be of a program or a thread."""
-
-    memory: float
-    again: float
-    cache: float
-    loads: float
-    lines: float
-    work: float
-    digits: float
-    """Places of windows that lanes make of one number, one for each axis but the first, in tiles of several rows."""
-    shuffles: float
-    scans: float
-    broken: float
-    """Sectors of which a tile stores a part: what a cache is not given soon memory reads, to store the whole."""
-    programs: int
-    warps: int
-    steps: float
-    """Tiles that a program loads one after the other."""
-    single_steps: float
-    """Points that each lane goes through by itself."""
-    meets: float
-    """Reductions, and steps of scans, of a program."""
-    crossing: float
-    """Reductions that its warps do together."""
-    exchanged: float
-    """Rows of which warps tell each other what they came to, where each has many side by side."""
-    elements: float
-    """Of a thread, of one value."""
-    kept: float
-    """Of a thread, of what later stages have again."""
-    values: float
-    """Loaded by a thread in one step."""
-    pointers: float
-    """Places that a thread loads or stores in one step."""
 
 
 class TileCosts:
@@ -274,7 +155,9 @@ class _Counting:
                 programs = programs // max(1, points) * -(-points // lanes)
         self.programs = programs
         self.tiles = tiles
-        self.again = self.cache = self.loads = self.lines = self.work = self.digits = self.shuffles = self.scans = 0.0
+        self.again = self.cache = self.loads = self.lines = self.work = self.calls = self.digits = self.shuffles = (
+            self.scans
+        ) = 0.0
         self.broken = 0.0
         self.steps = self.single_steps = self.meets = self.crossing = 0.0
         self.exchanged = self.kept = self.values = self.pointers = 0.0
@@ -283,7 +166,10 @@ class _Counting:
         self.seen: set[Any] = set()
         self.read: dict[Loop, frozenset[Any]] = {}
         """What is read in a walk over the points of a loop, and of those that go along with it."""
-        self.near = NEAR / max(1, min(64 // self.warps, -(-programs // self.machine.processors)))
+        of_processor = max(1, min(RESIDENT, 64 // self.warps, -(-programs // self.machine.processors)))
+        self.near = NEAR / of_processor
+        self.at_once = min(1.0, self.machine.processors * of_processor / max(1, programs))
+        """The share of the programs that may run at the same time."""
 
     def spread(self, axes: Sequence[int], lanes: int) -> Group:
         """A dimension of so many lanes, along axes that are one."""
@@ -295,9 +181,10 @@ class _Counting:
         self.walk(self.costs.root, self.tiles, (), 1, self.outer, True)
         threads = self.threads
         return Counts(
-            float(sum(self.touched.values())), self.again, self.cache, self.loads, self.lines, self.work, self.digits,
-            self.shuffles, self.scans, self.broken, self.programs, self.warps, self.steps, self.single_steps,
-            self.meets, self.crossing, self.exchanged, self.most / threads, self.kept, self.values, self.pointers,
+            float(sum(self.touched.values())), self.again, self.cache, self.loads, self.lines, self.work, self.calls,
+            self.digits, self.shuffles, self.scans, self.broken, self.programs, self.warps, self.steps,
+            self.single_steps, self.meets, self.crossing, self.exchanged, self.most / threads, self.kept, self.values,
+            self.pointers,
         )  # fmt: skip
 
     def walk(self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool) -> None:
@@ -306,6 +193,7 @@ class _Counting:
         """
         threads, programs, costs = self.threads, self.programs, self.costs
         self.work += programs * times * max(lanes, threads) * loop.work
+        self.calls += programs * times * max(lanes, threads) * loop.subroutines
         self.most = max(self.most, lanes * loop.values)
         pointers = values = 0.0
         waits = False
@@ -327,7 +215,7 @@ class _Counting:
                 self.seen.add(use.key)
                 self.touched[use.source] = min(self.touched.get(use.source, 0) + use.touched, costs.held(use.source))
             elif use.key in self.seen:
-                self.again += use.touched
+                self.again += use.touched * min(1.0, use.touched * self.at_once / self.machine.cache)
             else:
                 self.seen.add(use.key)
                 self.touched[use.source] = max(self.touched.get(use.source, 0), use.touched)
@@ -400,7 +288,7 @@ class _Counting:
         self.loads += total * max(self.threads, single)
         # A warp goes along what is nearest, as far as that goes.
         mine = vector // width
-        left = WARP * mine
+        left = float(WARP * mine)
         of_warp: list[tuple[int, int]] = []
         loose = 1
         for _, group in shape.groups:
@@ -417,7 +305,7 @@ class _Counting:
                     lanes = mine * threads
                 else:
                     of_warp.append((move, min(lanes, left)))
-                left = -(-left // lanes)
+                left = left / lanes
         of_warp.sort()
         self.lines += total * max(1.0, single / WARP) * pieces(use, aligned, of_warp, loose, machine.segment)
         together_with, several = (steps, 1) if beside is None else (sorted([*steps, beside]), beside[1])
@@ -479,12 +367,13 @@ class _Counting:
             self.meets += times
             if along > WARP:
                 self.crossing += times
-            elif self.warps > 1 and lanes > 1 and not self.is_within_warps(loop, tiles, lanes, own):
-                self.exchanged += total * lanes
+            elif self.warps > 1 and lanes > 1:
+                self.exchanged += total * lanes * (self.warps_of_a_row(loop, tiles, lanes, own) - 1)
 
-    def is_within_warps(self, loop: Loop, tiles: list[Group], lanes: int, own: int) -> bool:
-        """Whether a warp has all that a row reduces. Where rows lie side by side, a thread has as many of them as the
-        widest vector of all that goes along the same points has; then come the threads of a warp, and then the warps.
+    def warps_of_a_row(self, loop: Loop, tiles: list[Group], lanes: int, own: int) -> int:
+        """How many warps have a share of what a row reduces. Where rows lie side by side, a thread has as many of them
+        as the widest vector of all that goes along the same points has; then come the threads of a warp, and then the
+        warps.
         """
         widest = 1
         for other in self.costs.root.walk():
@@ -493,45 +382,14 @@ class _Counting:
             group = self.spread(other.axes, own) if other is not loop else tiles[-1]
             for use in self.costs.uses[other]:
                 shape = self.shape(use, [*tiles[:-1], group])
-                if shape.groups[0][1] is group:
-                    return True
+                if shape.groups[0][1] is group:  # what is stored so is brought into another order before
+                    if other is loop and not use.stored:
+                        return 1
+                    continue
                 widest = max(widest, shape.vector // use.width)
         widest = min(widest, max(1, lanes * own // self.threads))
-        return -(-lanes // widest) * own <= WARP or lanes // widest >= self.threads
-
-
-def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None) -> float:
-    """How long something takes that does so much, in µs."""
-    c, f = counts, REFERENCE if facts is None else facts
-    threads = c.warps * WARP
-    most = min(machine.registers, REGISTERS / threads)
-    wanted = (
-        FEWEST_REGISTERS + f.elements * c.elements + f.kept * c.kept + f.pointers * c.pointers + f.values * c.values
-    )
-    resident = max(1.0, min(32.0, 64 / c.warps, REGISTERS // (threads * min(wanted, most))))
-    processors = machine.processors
-    busy = min(1.0, c.programs / processors)
-    own = busy * processors
-    at_work = max(1.0, min(resident, c.programs / processors)) * c.warps
-    issued = min(1.0, at_work / FILLING) if c.scans else 1.0
-    terms = (
-        (c.memory + c.again * f.again + c.broken * f.broken) / (machine.memory_rate * processors),
-        c.cache / (f.cache * own),
-        c.loads / (f.loads * own),
-        c.lines / (f.lines * own),
-        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
-        + c.exchanged / (f.exchanged * own),
-        max(1.0, c.programs / (processors * resident))
-        * (c.steps * f.step + c.single_steps * f.single_step + c.meets * f.meet + c.crossing * f.crossing + f.program),
-    )
-    together = sum(term**f.norm for term in terms) ** (1 / f.norm)
-    spilled = max(0.0, wanted - most) * threads * c.programs * (c.steps + c.single_steps)
-    return (f.launch + together + spilled / (f.spilled * own)) / CLOCK
-
-
-def ideal_of(counts: Counts, machine: Machine) -> float:
-    """The time that moving what is touched takes at least, in µs."""
-    return (REFERENCE.launch + counts.memory / (machine.memory_rate * machine.processors)) / CLOCK
+        beside = -(-lanes // widest)
+        return 1 if beside * own <= WARP else max(1, self.threads // max(WARP, beside))
 
 
 def cheapest(analysis: NestAnalysis, machine: Machine, usual: Tiling) -> Tiling:
@@ -576,4 +434,4 @@ def costs_of(analysis: NestAnalysis, machine: Machine) -> TileCosts | None:
     return TileCosts(analysis, machine) if has_tilings(analysis) else None
 
 
-__all__ = ["REFERENCE", "Coefficients", "Counts", "TileCosts", "cheapest", "ranked", "time_of", "time_whole"]
+__all__ = ["TileCosts", "cheapest", "costs_of", "ranked", "time_whole"]

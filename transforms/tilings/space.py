@@ -15,10 +15,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from cuesta.dialects import sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.loops.analysis import Access, NestAnalysis
+from cuesta.dialects.loops.analysis import NestAnalysis
+from cuesta.dialects.loops.split_axes import usual_step
 
 Tiling = dict[str, int]
 """The choices that say a tiling, and its `warps`."""
@@ -134,7 +134,9 @@ class _Space:
         self.longest = min(power_of_two(points), SCANNED if self.runs else LARGEST)
         self.shared = _shared(analysis)
         self.joined = _joined(analysis, self.sizes)
-        in_order = any(_stride(one, axis) in (1, -1) for leaf in leaves for axis in leaf.axes for one in leaf.accesses)
+        in_order = any(
+            usual_step(one, axis, analysis) in (1, -1) for leaf in leaves for axis in leaf.axes for one in leaf.accesses
+        )
         self.fewest = min(self.longest, PIECE) if self.runs and (in_order or self.longest <= PIECE) else 1
         self.one_by_one = self.fewest == 1 or not in_order
         """Whether a lane may go along what is reduced by itself."""
@@ -254,7 +256,11 @@ def _contiguous(analysis: NestAnalysis) -> list[int]:
     """The parallel axes along which something is contiguous, and the last, counted from the last."""
     axes = analysis.root.axes
     accesses = [access for access in analysis.accesses.values() if access.width]
-    found = [k for k in range(1, len(axes) + 1) if k == 1 or any(_stride(one, axes[-k]) == 1 for one in accesses)]
+    found = [
+        k
+        for k in range(1, len(axes) + 1)
+        if k == 1 or any(usual_step(one, axes[-k], analysis) == 1 for one in accesses)
+    ]
     return found[:CONTIGUOUS]
 
 
@@ -265,10 +271,10 @@ def _joined(analysis: NestAnalysis, sizes: Sequence[int]) -> int:
     axes = analysis.root.axes
     accesses = [access for access in analysis.accesses.values() if access.width]
     points, count = sizes[axes[-1]] if axes else WARP, 1
-    accesses = [access for access in accesses if axes and _stride(access, axes[-1]) == 1]
+    accesses = [access for access in accesses if axes and usual_step(access, axes[-1], analysis) == 1]
     while points < WARP and count + 1 < len(axes):
         axis = axes[-count - 1]
-        accesses = [access for access in accesses if _stride(access, axis) == points]
+        accesses = [access for access in accesses if usual_step(access, axis, analysis) == points]
         points, count = points * sizes[axis], count + 1
     return count if accesses and points >= WARP else 1
 
@@ -281,11 +287,6 @@ def _shared(analysis: NestAnalysis) -> list[int]:
     loads = [access for access in analysis.accesses.values() if access.width and not access.is_store and access.varies]
     found = [k for k in range(1, len(axes) + 1) if any(not one.varies >> axes[-k] & 1 for one in loads)]
     return found[:CONTIGUOUS]
-
-
-def _stride(access: Access, axis: int) -> int | None:
-    stride = None if access.indirect >> axis & 1 else sym.coefficient(access.address, axis)
-    return stride if isinstance(stride, int) else None
 
 
 __all__ = ["WARP", "Tiling", "dimension_of", "has_tilings", "refinements", "tilings"]

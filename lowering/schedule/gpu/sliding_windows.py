@@ -65,11 +65,24 @@ KEPT = 64
 
 Source: from what ptxas spills of depthwise convolutions of 3 by 3 to 7 by 7 (sm_90).
 """
-SHARED = 0.95
+SHARED = 0.8
 """The share of the loads of points alone that is left at most: windows that do not overlap may share a bias, which is
-nothing. A maximum over 4 x 4 x 4 of 32x240x24x24x24 f32 with one took 249 us on an H100 when it slid, 157 when not.
+nothing (a maximum over 4 x 4 x 4 of 32x240x24x24x24 f32 with one took 249 us on an H100 when it slid, 157 when not), or
+places of the next row beyond the end of theirs, which are masked: 4 by 4 of 1025 by 12, 122 us on an H200, 92 when not.
 
-Source: a definition: the least that windows share which overlap, 5 x 5 in steps of 4 by two, is 0.9.
+Source: the least that windows share which are measured to gain, 3 x 3 in steps of 2 by four, is 0.75.
+"""
+FEWEST_POINTS = 5
+"""Of a window that slides by itself. Windows of 2 by 2, whose loads mostly hit the first cache, took 1.06 and 1.33
+times as long as points alone where they did.
+
+Source: from tilings of 21 nests with windows on an H200 (`make bench-gpu-schedules`).
+"""
+SHARED_ALONE = 0.6
+"""`SHARED` of programs that slide nowhere, whose lanes have neighbours. Of windows of 8, 0.34 of the loads are left;
+windows of 2, and of 4 in steps of 2, took 0.98 to 1.27 times as long as points alone.
+
+Source: the same tilings.
 """
 WARPS = 4
 """Of a program. One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows
@@ -317,6 +330,8 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
     window = max(math.prod(static(analysis, each) for each in loop.axes) for loop in analysis.root.loops)
+    if wanted is None and window < FEWEST_POINTS:
+        return None
     found: list[tuple[float, float, Slide]] = []
     for axis in axes[:-1]:
         size = analysis.sizes[axis]
@@ -367,7 +382,7 @@ def beside_alone(analysis: NestAnalysis, machine: Machine, beside: int) -> Slide
                 together += len(set(addresses(analysis, access, inner, axes[-1], beside)))
     slide = Slide(axes[0], 1)
     ops = beside * written_ops(analysis, cost(analysis, slide.axis, 1), slide.axis)
-    return slide if together < SHARED * apart and ops <= MOST_OPS else None
+    return slide if together < SHARED_ALONE * apart and ops <= MOST_OPS else None
 
 
 def written_ops(analysis: NestAnalysis, slid: Cost, axis: int) -> float:

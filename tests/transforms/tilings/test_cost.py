@@ -15,8 +15,9 @@ from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu.schedule_gpu import choose, usual_tiling
 from cuesta.targets.reference import check_equivalent
-from cuesta.transforms.tilings.cost import Counts, TileCosts, cheapest, ideal_of, ranked, time_of, time_whole
+from cuesta.transforms.tilings.cost import TileCosts, cheapest, ranked, time_whole
 from cuesta.transforms.tilings.space import has_tilings, refinements, tilings
+from cuesta.transforms.tilings.times import Counts, ideal_of, time_of
 from tests.support.lowering import to_kernel
 from tests.support.triton_interpreter import parse
 
@@ -112,7 +113,8 @@ def test_what_a_tile_holds_is_read_once() -> None:
     whole = counts(analysis, along=1, rows=1, lanes=4096, warps=8)
     looped = counts(analysis, along=1, rows=1, lanes=1024, warps=4)
     assert whole.again == 0 and whole.kept > 0
-    assert looped.again == 4 * 1024 * 4096 and (looped.steps, whole.steps) == (2 * 4 + 1, 1 + 1), "the last one stores"
+    assert looped.again == pytest.approx(4 * 1024 * 4096 * (1024 * 4096 * 4 / REFERENCE.cache)), "what no cache has"
+    assert (looped.steps, whole.steps) == (2 * 4 + 1, 1 + 1), "the last one stores"
     assert looped.cache == 2 * 4 * 1024 * 4096 + 32 * 1024, "a sector for every result besides"
     assert time_of(looped, REFERENCE) > time_of(whole, REFERENCE)
 
@@ -451,10 +453,10 @@ def test_threads_have_as_many_rows_as_the_widest_vector_and_warps_exchange_the_r
     # reduced; of f32 alone they are 64 along the rows, which have all of it. One warp tells itself.
     masks, numbers = (TileCosts(maxima_and_masks(stored), REFERENCE) for stored in ("i1", "f32"))
     two = {"along": 1, "rows": 256, "lanes": 4, "warps": 2}
-    assert masks.counts(two).exchanged == 64 * 8192
+    assert masks.counts(two).exchanged == 64 * 8192, "of each row, what one of two warps came to"
     assert numbers.counts(two).exchanged == 0
     assert masks.counts({**two, "rows": 128, "warps": 1}).exchanged == 0
-    assert masks.time(two) > 1.5 * masks.time({**two, "rows": 128, "warps": 1})
+    assert masks.time(two) > 1.25 * masks.time({**two, "rows": 128, "warps": 1})
     assert masks.counts(masks.best()).exchanged == 0
 
 
@@ -540,4 +542,5 @@ def test_windows_of_one_tensor_overlap() -> None:
       func.return %y : tensor<511x511xf32{PLAIN}>
     }}"""
     counted = counts(analysed(parse(text)), along=0, lanes=1024, warps=4)
-    assert counted.memory == 2 * 4 * 511 * 511 and counted.again == 4 * 511 * 511
+    assert counted.memory == 2 * 4 * 511 * 511
+    assert 0 < counted.again < 0.1 * counted.memory, "the cache has it"

@@ -424,7 +424,7 @@ ROWS: list[Any] = [
     ("sum", "f32", 8, 4, (40, 256)),  # 257 windows, as of average pooling
     ("maximum", "f32", 5, 2, (33, 64)),
     ("sum", "bf16", 3, 1, (70, 130)),
-    ("maximum", "bf16", 3, 1, (7, 1200), 2),
+    ("maximum", "bf16", 5, 2, (7, 1200), 2),
 ]
 
 
@@ -445,11 +445,13 @@ def test_windows_that_overlap_along_the_lanes_only(case: Any) -> None:
 
 
 def test_rows_without_a_common_element_are_no_reason() -> None:
-    """Nor are windows too large to be written out, or so few that processors were idle."""
+    """Nor are windows too large to be written out, so few that processors were idle, or that share little."""
     cases: list[Any] = [
         ("sum", "f32", 4, 0, (400, 256), 4),
         ("sum", "f32", 65, 0, (400, 256)),
         ("sum", "f32", 8, 4, (4, 256)),
+        ("sum", "f32", 2, 0, (400, 256)),
+        ("maximum", "bf16", 3, 1, (400, 1200), 2),
     ]
     for case in cases:
         module = rows(*case)

@@ -1,0 +1,119 @@
+"""Nests that were chosen otherwise once, and took 1.3 to 2.9 times as long on an H200 (`make bench-gpu-schedules`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.on_cuda import on_cuda
+from benchmarks.random_nests import analysed, nests_in, traced
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.dialects.loops.analysis import NestAnalysis
+from cuesta.dialects.loops.split_axes import usual_step
+from cuesta.lowering.capture.fx_to_aten import import_graph
+from cuesta.lowering.schedule.gpu.schedule_gpu import choose
+from cuesta.lowering.schedule.schedule import Schedule
+from cuesta.transforms.tilings.cost import TileCosts
+from cuesta.transforms.tilings.times import time_of
+from tests.support.triton_interpreter import parse
+
+
+def large(line: str) -> NestAnalysis:
+    """The nest of a program that has the most points."""
+    every = nests_in(on_cuda(import_graph(traced(line, "cpu")).module))
+    return max((analysed(one) for one in every), key=lambda one: math.prod(map(one.estimate, one.sizes)))
+
+
+def programs(analysis: NestAnalysis, schedule: Schedule) -> int:
+    sizes = {axis.axis: analysis.estimate(analysis.sizes[axis.axis]) for axis in schedule.parallel}
+    return math.prod(-(-sizes[axis.axis] // (axis.tile or 1)) for axis in schedule.parallel)
+
+
+def tile(schedule: Schedule) -> int:
+    """The elements of a program."""
+    inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
+    return math.prod(axis.tile or 1 for axis in schedule.parallel) * inner
+
+
+CHOICES: dict[str, Callable[[NestAnalysis, Schedule], bool]] = {
+    # A processor begins a program in 158 clocks: 279,308 programs of one row took 172 us, tiles of all rows 75.
+    "bf16 279308x3x81x1 | roll 0": lambda nest, one: programs(nest, one) < 100_000,
+    # 262,144 programs: 163 us, and 104.
+    "f32 262144x63x1x3x2 | amin_kept 1": lambda nest, one: programs(nest, one) < 200_000,
+    # Warps that exchange what they came to, for each pixel: 335 us, and 115.
+    "bf16 2x4096x513x13 last | layer_norm": lambda nest, one: one.choices["warps"] == 1,
+    # Subroutines, for which the elements of a thread wait one after the other: 77 us, and 40.
+    "f32 2x131071x3x4x3 | l2_norm 3": lambda nest, one: tile(one) <= 8 * 32 * int(one.choices["warps"]),
+    # Columns that fill no sector: 220 us in tiles of 32 columns, and 129 of 8.
+    "f32 1x3x8193x2048x2 | argmin 3": lambda nest, one: max(axis.tile or 1 for axis in one.parallel) <= 8,
+    # An index that goes around once moves like any other: lanes along both sides, 582 us, and 260.
+    "f32 153x2047x1x404 last | roll 1": lambda nest, one: len([a for a in one.parallel if (a.tile or 1) > 16]) == 2,
+    # 15 warps of a processor that go down columns one by one: 19 us, and 10.
+    "f32 27x98304 | cumsum 0": lambda nest, one: max(lanes for _, lanes in one.loops.values()) == 32,
+    # Windows that share nothing, and where memory is the limit: 122 us, and 92; 60 and 45.
+    "f32 428x16x1025x12 last | max_pool 4 4 2": lambda nest, one: not one.slides,
+    "f32 1024x2x33x256 | max_pool 2 1 0": lambda nest, one: not one.slides,
+    "bf16 64x16x4096 | max_pool 4 2 2": lambda nest, one: not one.slides,
+}
+
+
+@pytest.mark.parametrize("line", CHOICES)
+def test_what_was_measured_is_chosen(line: str) -> None:
+    nest = large(line)
+    schedule = choose(nest, REFERENCE)
+    assert CHOICES[line](large(line), schedule), schedule
+
+
+def test_windows_that_share_much_still_slide() -> None:
+    assert choose(large("f32 8x96x64x64x16 | max_pool 3 1 1"), REFERENCE).slides
+
+
+def test_programs_begin_one_after_the_other() -> None:
+    """Nothing else that many small programs do hides it; few do not notice."""
+    costs = TileCosts(large("bf16 279308x3x81x1 | roll 0"), REFERENCE)
+    rows = costs.counts({"along": 1, "lanes": 256, "warps": 1})
+    assert time_of(rows, REFERENCE) * REFERENCE.processors * 1980 > 158 * rows.programs
+    half = costs.counts({"along": 1, "lanes": 256, "warps": 2})
+    assert time_of(half, REFERENCE) == time_of(rows, REFERENCE), "whatever their warps are"
+
+
+def test_warps_exchange_what_they_came_to_for_every_row() -> None:
+    costs = TileCosts(large("bf16 2x4096x513x13 last | layer_norm"), REFERENCE)
+    each = [costs.counts({"along": 2, "rows": 128, "lanes": 16, "warps": warps}) for warps in (1, 2, 4, 8)]
+    assert each[0].exchanged == 0
+    assert [one.exchanged / each[1].exchanged for one in each[1:]] == [1, 3, 7], "for each warp but one"
+
+
+def test_what_the_cache_still_has_is_not_read_again() -> None:
+    """Rows of 3 in steps of one and of two numbers: of what all programs hold that run together, nothing is lost."""
+    costs = TileCosts(large("f32 2x2047x16x128x3 | l2_norm 4"), REFERENCE)
+    short = costs.counts({"along": 1, "rows": 128, "lanes": 2, "warps": 2})
+    assert short.again < 0.1 * short.memory
+    long = TileCosts(large("f32 2048x54853 | l2_norm 1"), REFERENCE)
+    assert long.counts({"along": 1, "rows": 1, "lanes": 4096, "warps": 8}).again > 0.2 * long.counts(
+        {"along": 1, "rows": 1, "lanes": 4096, "warps": 8}
+    ).memory
+
+
+def test_an_index_that_goes_around_once_moves_by_one() -> None:
+    nest = large("f32 153x2047x1x404 last | roll 1")
+    (load,) = (access for access in nest.accesses.values() if not access.is_store)
+    assert [usual_step(load, axis, nest) for axis in nest.root.axes] == [826988, 1, 2047]
+
+
+def test_an_index_that_goes_around_at_every_second_point_does_not() -> None:
+    vector = 'tensor<8191xf32, #aten.layout<device = "cuda:0">>'
+    nest = analysed(
+        parse(f"""
+    func.func @main(%x : {vector}) -> {vector} {{
+      %y = loops.nest (%i : 8191) outs(%o : {vector}) {{
+        %v = loops.load %x[%i mod 2] : {vector}
+        loops.store %v, %o[%i] : {vector}
+      }}
+      func.return %y : {vector}
+    }}""")
+    )
+    load, store = nest.accesses.values()
+    assert (usual_step(load, 0, nest), usual_step(store, 0, nest)) == (None, 1)

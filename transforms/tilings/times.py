@@ -1,0 +1,181 @@
+"""How long a GPU takes for what a tiling does: the time of counts.
+
+    time = a launch + the greatest of (the norm of (memory, cache, loads, lines, work, waiting), starting) + spilling
+
+    memory    what every tensor holds that is touched, and again what is read again when no cache has it any more
+    cache     what comes from the second-level cache, in whole sectors; what a processor still holds does not come again
+    loads     the threads that issue them, one vector each
+    lines     of the first-level cache that each warp touches
+    work      arithmetic, of lanes without a point too, what reductions exchange, and what warps wait for subroutines
+    waiting   rounds of programs, times what a program waits for one thing after the other
+    starting  a processor begins one program after the other, however small they are
+    spilling  what does not fit into the registers of a thread
+
+Units: µs, bytes, threads, float adds. The coefficients are fitted to measured kernels; the terms are what a device
+does.
+"""
+
+from __future__ import annotations
+
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
+from cuesta.transforms.tilings.space import WARP
+
+CLOCK = 1980
+"""Clocks in a µs.
+
+Source: a definition: the boost clock of an H200.
+"""
+REGISTERS = 65536
+"""Of a processor.
+
+Source: a definition (sm_90).
+"""
+RESIDENT = 32
+"""Programs of a processor at the same time, at most.
+
+Source: a definition (sm_90).
+"""
+FEWEST_REGISTERS = 20
+"""Of a thread that keeps nothing.
+
+Source: a guess; what is fitted is added to it.
+"""
+FILLING = 8
+"""Warps of a processor that compute in turns, at least, where each of its steps waits for the one before it. Of fewer,
+as there are where few columns are scanned by a warp each, steps take as long.
+
+Source: a definition: a processor has four schedulers, and a float add takes four clocks; a warp has some steps of two
+columns at a time.
+"""
+
+
+@struct
+class Coefficients:
+    """What the terms weigh. Units: rates for each processor and clock; latencies in clocks.
+
+    A digit, in float adds, was found beside the others: with 10, 20 and 40 of them what is chosen among the tilings of
+    337 nests on an H100 takes 1.043, 1.040 and 1.040 times the best, and 1.045 when they are not counted. So were steps
+    of scans: the times of 28 nests are 0.28 off in the mean (powers of e), 0.57 when each lane counted alike.
+
+    Bytes for a broken sector are from two nests on an H100 that read rows of channels and store rows of pixels:
+    softmaxes of 182,485 by 64 f32 in tiles of 8 to 128 rows (86, 64, 52, 46, 41 us), and running sums of 9 bf16 that
+    are 54 bytes apart (56 us, 50 by this); among 898 other nests nothing is chosen otherwise.
+
+    Five are from 861 other nests on an H200 (`make bench-gpu-schedules`), where those before stayed as they were. What
+    is chosen by the model alone takes 1.054 times the best tiling of 694 of them, 1.062 before, and its predictions are
+    0.16 off, not 0.20. `start`: the fastest kernels of more than 2000 programs of 1 to 4 warps took 145 to 160 clocks
+    of a processor for each, whatever these did; 171 us, where the same elements in fewer programs took 75. `exchanged`:
+    a layer norm of 13 channels of each of 4.2 million pixels took 2 clocks for each row of each warp but one (115 us by
+    one warp, 335 by 4, 1190 by 16). `call`: norms of 4 f32 with 4, 8 and 16 elements of a thread took 36, 40 and 77 us.
+    `again`: of what all programs that run together hold beyond the second-level cache.
+
+    Source: fitted to the tilings of 707 nests on an H200 by `python -m benchmarks.fit_schedules`.
+    """
+
+    cache: float = 82.5
+    loads: float = 188.0
+    lines: float = 0.66
+    work: float = 132.0
+    digit: float = 20.0
+    shuffles: float = 70.0
+    scans: float = 50.0
+    spilled: float = 81.0
+    step: float = 915.0
+    single_step: float = 128.0
+    meet: float = 712.0
+    crossing: float = 12.1
+    program: float = 450.0
+    launch: float = 9400.0
+    elements: float = 1.19
+    kept: float = 0.195
+    pointers: float = 0.7
+    values: float = 0.087
+    again: float = 1.35
+    broken: float = 64.0
+    exchanged: float = 0.5
+    call: float = 300.0
+    start: float = 158.0
+    norm: float = 1.81
+
+
+REFERENCE = Coefficients()
+
+
+@struct
+class Counts:
+    """What a tiling does: all programs together, but for what is said to be of a program or a thread."""
+
+    memory: float
+    again: float
+    cache: float
+    loads: float
+    lines: float
+    work: float
+    calls: float
+    """Subroutines."""
+    digits: float
+    """Places of windows that lanes make of one number, one for each axis but the first, in tiles of several rows."""
+    shuffles: float
+    scans: float
+    broken: float
+    """Sectors of which a tile stores a part: what a cache is not given soon memory reads, to store the whole."""
+    programs: int
+    warps: int
+    steps: float
+    """Tiles that a program loads one after the other."""
+    single_steps: float
+    """Points that each lane goes through by itself."""
+    meets: float
+    """Reductions, and steps of scans, of a program."""
+    crossing: float
+    """Reductions that its warps do together."""
+    exchanged: float
+    """Rows of which warps tell each other what they came to, where each has many side by side."""
+    elements: float
+    """Of a thread, of one value."""
+    kept: float
+    """Of a thread, of what later stages have again."""
+    values: float
+    """Loaded by a thread in one step."""
+    pointers: float
+    """Places that a thread loads or stores in one step."""
+
+
+def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None) -> float:
+    """How long something takes that does so much, in µs."""
+    c, f = counts, REFERENCE if facts is None else facts
+    threads = c.warps * WARP
+    most = min(machine.registers, REGISTERS / threads)
+    wanted = (
+        FEWEST_REGISTERS + f.elements * c.elements + f.kept * c.kept + f.pointers * c.pointers + f.values * c.values
+    )
+    resident = max(1.0, min(float(RESIDENT), 64 / c.warps, REGISTERS // (threads * min(wanted, most))))
+    processors = machine.processors
+    busy = min(1.0, c.programs / processors)
+    own = busy * processors
+    at_work = max(1.0, min(resident, c.programs / processors)) * c.warps
+    issued = min(1.0, at_work / FILLING) if c.scans else 1.0
+    terms = (
+        (c.memory + c.again * f.again + c.broken * f.broken) / (machine.memory_rate * processors),
+        c.cache / (f.cache * own),
+        c.loads / (f.loads * own),
+        c.lines / (f.lines * own),
+        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
+        + c.calls * f.call / (WARP * own * at_work)
+        + c.exchanged / (f.exchanged * own),
+        max(1.0, c.programs / (processors * resident))
+        * (c.steps * f.step + c.single_steps * f.single_step + c.meets * f.meet + c.crossing * f.crossing + f.program),
+    )
+    together = sum(term**f.norm for term in terms) ** (1 / f.norm)
+    together = max(together, c.programs * f.start / processors)
+    spilled = max(0.0, wanted - most) * threads * c.programs * (c.steps + c.single_steps)
+    return (f.launch + together + spilled / (f.spilled * own)) / CLOCK
+
+
+def ideal_of(counts: Counts, machine: Machine) -> float:
+    """The time that moving what is touched takes at least, in µs."""
+    return (REFERENCE.launch + counts.memory / (machine.memory_rate * machine.processors)) / CLOCK
+
+
+__all__ = ["CLOCK", "REFERENCE", "REGISTERS", "RESIDENT", "Coefficients", "Counts", "ideal_of", "time_of"]
