@@ -92,9 +92,10 @@ def test_what_the_cache_still_has_is_not_read_again() -> None:
     short = costs.counts({"along": 1, "rows": 128, "lanes": 2, "warps": 2})
     assert short.again < 0.1 * short.memory
     long = TileCosts(large("f32 2048x54853 | l2_norm 1"), REFERENCE)
-    assert long.counts({"along": 1, "rows": 1, "lanes": 4096, "warps": 8}).again > 0.2 * long.counts(
-        {"along": 1, "rows": 1, "lanes": 4096, "warps": 8}
-    ).memory
+    assert (
+        long.counts({"along": 1, "rows": 1, "lanes": 4096, "warps": 8}).again
+        > 0.2 * long.counts({"along": 1, "rows": 1, "lanes": 4096, "warps": 8}).memory
+    )
 
 
 def test_an_index_that_goes_around_once_moves_by_one() -> None:
