@@ -123,6 +123,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage(
+        "choose-waves",
+        "every contraction that there will be has its tiles, and rows of it are still one nest",
+        where="contractions",
+    ),
+    Stage(
         "split-last-waves",
         "rows whose sums are in parts are a nest of their own, of which the next stage makes parts",
         where="contractions",

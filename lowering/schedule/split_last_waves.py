@@ -27,9 +27,10 @@ from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import tensor_type_of
 from cuesta.dialects.loops.analysis import analyse
-from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
+from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
 from cuesta.lowering.schedule.gpu.contractions import contractions_of
-from cuesta.transforms.products.tiles import STREAM_K
+from cuesta.transforms.products.forms import STREAM_K
+from cuesta.transforms.products.last_rows import dimension_of_rows
 
 
 class SplitLastWavesPass(ModulePass):
@@ -57,13 +58,14 @@ def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops
     last = choices.pop(STREAM_K)
     if "part" not in choices or "depth" not in choices:
         raise _refusal(nest, last, "of no contraction with a part")
-    axis = _rows_of(nest, last, ranges)
+    found = rows_of(nest, ranges)
+    if isinstance(found, str):
+        raise _refusal(nest, last, f"but {found}")
+    axis, places = found
     rows = nest.sizes[axis]
     if not isinstance(rows, int) or not 1 < last < rows or (rows - last) % choices["rows"]:
         what = f"but {sym.format_expr(rows)} rows are no whole tiles of {choices['rows']}, and these and more than one"
         raise _refusal(nest, last, what)
-    row = nest.induction_variables[axis]
-    places: dict[SSAValue, int] = {handle: _place(nest, last, handle, row) for handle in nest.handles}
     whole = {name: value for name, value in choices.items() if name != "part"}
     parts = {name: value for name, value in choices.items() if name != "programs"}  # of which each has one tile
     head = _rows(nest, axis, 0, rows - last, places, whole)
@@ -78,35 +80,26 @@ def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops
     return head, tail
 
 
-def _rows_of(nest: loops.NestOp, last: int, ranges: sym.SymbolRanges) -> int:
-    """The axis of the nest that its contractions have for rows."""
+def rows_of(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[int, dict[SSAValue, int]] | str:
+    """The axis of a nest that its contractions have for rows, and the dimension of each out along which these lie; or
+    why its last rows can be no nest of their own.
+    """
     if nest.operands:
-        raise _refusal(nest, last, "but it changes what another nest made")
+        return "it changes what another nest made"
     analysis = analyse(nest, ranges, [True] * len(nest.results))
     if any(loop.loops or not isinstance(loop.op, loops.ReduceOp) for loop in analysis.root.loops):
-        raise _refusal(nest, last, "but it does more than to sum products")
+        return "it does more than to sum products"
     found = contractions_of(analysis, tf32=bool(nest.choices.get("tf32")))
     if isinstance(found, str):
-        raise _refusal(nest, last, f"but {found}")
-    return next(one.rows for one in found.values())
-
-
-def _place(nest: loops.NestOp, last: int, handle: SSAValue, row: SSAValue) -> int:
-    """The dimension of an out along which its rows lie."""
-    if any(load.source is handle for load in loads_of(nest)):
-        raise _refusal(nest, last, "but it reads what it stores")
-    found: set[int] = set()
-    for store in stores_of(nest):
-        if store.target is not handle:
-            continue
-        dim = sym.dim(store.indices.index(row)) if row in store.indices else None
-        found |= {place for place, e in enumerate(store.map.results) if e == dim}
-        others = [e for e in store.map.results if e != dim]
-        if dim is None or len(found) != 1 or any(sym.dims_of(dim) & sym.dims_of(e) for e in others):
-            raise _refusal(nest, last, "but a row of it is no row of what it stores")
-    if len(found) != 1:
-        raise _refusal(nest, last, "but a row of it is no row of what it stores")
-    return found.pop()
+        return found
+    axis = next(one.rows for one in found.values())
+    places: dict[SSAValue, int] = {}
+    for handle in nest.handles:
+        place = dimension_of_rows(nest, handle, nest.induction_variables[axis])
+        if place is None:
+            return "a row of it is no row of what it stores, or it reads that"
+        places[handle] = place
+    return axis, places
 
 
 def _rows(
@@ -151,4 +144,4 @@ def _refusal(nest: loops.NestOp, last: int, what: str) -> CuestaError:
     return CuestaError(Diagnostic.on(nest, f"its schedule says stream_k = {last}, {what}"))
 
 
-__all__ = ["SplitLastWavesPass", "split_last_wave"]
+__all__ = ["SplitLastWavesPass", "rows_of", "split_last_wave"]

@@ -33,12 +33,13 @@ from cuesta.dialects.layout import is_tensor, is_tensor_type, sizes_of, traits_o
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.transforms.products.forms import forms_of, streams_of
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around, summed_sizes
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.tiles import TRIED, estimates, forms_of, streams_of, tiles_for
+from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""

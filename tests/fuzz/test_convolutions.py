@@ -33,7 +33,7 @@ def taken(tile: tuple[int, int, int]) -> Iterator[None]:
     """In the `with` block every convolution that can be is computed in one nest with what is around it, in a tile."""
     choices = dict(zip(("rows", "columns", "depth"), tile, strict=True)) | {"warps": 4, "stages": 3, "group": 8}
 
-    def estimates(*_: Any) -> list[tuple[float, dict[str, int]]]:
+    def estimates(*_: Any, **__: Any) -> list[tuple[float, dict[str, int]]]:
         return [(1.0, choices)]
 
     with (

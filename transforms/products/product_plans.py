@@ -18,10 +18,12 @@ from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
+from cuesta.transforms.products.forms import FORMS, STREAM_K, formed
+from cuesta.transforms.products.last_rows import dimension_of_rows
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
 from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
-from cuesta.transforms.products.tiles import ALONE, CLOCK, FORMS, LEAST, Around, estimates, formed
+from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
 from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.tilings.cost import time_whole
 
@@ -31,9 +33,10 @@ SURE = 1.05
 Source: the issue that asked for it: below, the estimate may be wrong.
 """
 LIBRARY = 0.9
-"""What a library's product takes, of the estimate for the fastest tile of ours.
+"""What a library's product takes, of the estimate for the fastest tile of ours; of matrices of 16 bits, with as much
+less as a last wave is not full: it has tiles and parts for every size.
 
-Source: a first guess.
+Source: `python -m benchmarks.product_forms --only waves` on an H200: ten such products took 0.94 to 1.09 of it.
 """
 
 
@@ -94,6 +97,8 @@ class Plan:
     """Whether with the products beside it."""
     together: float
     apart: float
+    waves: bool = False
+    """Whether the time counts on stream-K: `choose-waves` sees to it."""
 
     @property
     def pays(self) -> bool:
@@ -119,24 +124,25 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
             task = sizes, product.batch, product.bits, machine, around(product, prologues, beside)
             # With another product beside it, the faster forms were thought faster than they are (84 us for 95).
             sure = not prologues and not product.beside and lie_as_read(product)
-            found_tiles = formed(*task) if sure else estimates(*task)
+            found_tiles = formed(*task, rows_apart=_rows_apart(product)) if sure else estimates(*task)
             time, tile = _whole_steps(product, found_tiles, sizes[2])
             if not prologues:
                 time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
             if not beside:
                 time += sum(others)
             if not math.isinf(time):
-                tile = {name: value for name, value in tile.items() if name not in FORMS}
-                found.append(Plan(tile, prologues, beside, time, apart))
+                found.append(Plan(_without_forms(tile), prologues, beside, time, apart, STREAM_K in tile))
     return min(found, key=lambda one: one.together, default=None)
 
 
 def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
     """The best way to compute a product in one nest with what reduces its rows; None where there is none."""
     product = found.product
-    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    library = _library(product, product.sizes, machine, ALONE)
     after, before = time_whole(found.nest, machine)[0], _before(product, machine)
-    work = sum(_work(one, product) for one in found.reductions)
+    work = sum(
+        _work_after(one, {op.result for op in loads_of(one) if op.source is product.result}) for one in found.reductions
+    )
     second = machine.launch / machine.memory_rate / CLOCK
     for time, tile in estimates(
         product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8, promoted=product.bits == 8)
@@ -219,7 +225,7 @@ def _of_library(product: Product, machine: Machine) -> float:
         known = Around(part_in_memory=_part_in_memory(product))
         if not product.windows.unmeasured and product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
-    found = LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
+    found = _library(product, (rows, columns, points), machine, known)
     if product.bits < 32 and isinstance(element_type_of(product.left), Float32Type):  # which would be rounded by units
         exact = rows * columns * points * product.batch / (machine.instruction_rate * machine.processors) / CLOCK
         found = max(found, exact)
@@ -229,6 +235,33 @@ def _of_library(product: Product, machine: Machine) -> float:
         copied = ROW * (_held(product.left) + _held(product.result)) + 2 * machine.launch_bytes
         found += copied / (machine.memory_rate * machine.processors) / CLOCK
     return found
+
+
+def _library(product: Product, sizes: tuple[int, int, int], machine: Machine, known: Around) -> float:
+    """Microseconds that the library takes for a product of these sizes. That it has no whole waves was measured of
+    matrices of 16 bits.
+    """
+    whole = product.windows is not None or product.bits != 16
+    return LIBRARY * estimates(sizes, product.batch, product.bits, machine, known, whole_waves=whole)[0][0]
+
+
+def _without_forms(tile: dict[str, int]) -> dict[str, int]:
+    """What a plan writes down: forms are chosen where nothing changes any more (`choose-waves`, `choose-forms`)."""
+    left_out = (*FORMS, *((STREAM_K, "part") if STREAM_K in tile else ()))
+    return {name: value for name, value in tile.items() if name not in left_out}
+
+
+def _rows_apart(product: Product) -> bool:
+    """Whether a row of the product is a row of all that its consumer stores, so that the last ones may be a nest."""
+    consumer = product.consumer
+    if consumer is None:
+        return True
+    rows: set[SSAValue] = set()
+    for load in loads_of(consumer):
+        if load.source is product.result:
+            at = load.map.results[-2]
+            rows |= {one for k, one in enumerate(load.indices) if at == sym.dim(k)}
+    return len(rows) == 1 and None not in [dimension_of_rows(consumer, one, *rows) for one in consumer.handles]
 
 
 def _part_in_memory(product: Product) -> float:
@@ -261,12 +294,13 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     together = (product, *(product.beside if beside else ()))
     results = {one.result for one in together}
     count, shared = len(together), len({one.left for one in together}) == 1
-    consumer = product.consumer
+    consumer, widest = product.consumer, 8 * byte_width(product.result)
     points, result = math.prod(product.sizes[:2]) * product.batch, byte_width(product.result)
     if consumer is None:
         after, bytes_after = 0.0, result - product.bits / 8
     else:
-        after = _work(consumer, product)
+        after = _work_after(consumer, {op.result for op in loads_of(consumer) if op.source is product.result})
+        widest = max(widest, _widest(consumer))
         moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
         moved += sum(_held(store.target) for store in stores_of(consumer))
         bytes_after = max(0.0, moved / points - product.bits / 8)
@@ -277,7 +311,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
     eight = product.bits == 8
     if not prologues:
-        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, promoted=eight)
+        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, promoted=eight, widest=widest)
     works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
@@ -290,7 +324,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     both = (works[0], works[1]), (bits[0], bits[1]), count, shared
-    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, eight)
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, eight, widest)
 
 
 def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:
@@ -362,9 +396,22 @@ def producer_at(product: Product, factor: SSAValue) -> loops.NestOp | None:
     return product.producers.get(factor)
 
 
-def _work(domain: loops.DomainOp, product: Product) -> float:
-    """What a nest or a reduction makes of a point of a product, in float adds."""
-    made: set[SSAValue] = {op.result for op in loads_of(domain) if op.source is product.result}
+def around_sum(nest: loops.NestOp, loop: loops.ReduceOp, bits: int) -> Around:
+    """What a contraction does after its only sum, of factors of so many bits."""
+    after = _work_after(nest, set(loop.results))
+    own = [op for op in nest.body.ops if isinstance(op, loops.LoadOp)]
+    moved = sum(_held(load.source) for load in own) + sum(_held(store.target) for store in stores_of(nest))
+    return Around(after, max(0.0, moved / math.prod(static(nest.sizes)) - bits / 8), widest=_widest(nest))
+
+
+def _widest(nest: loops.NestOp) -> int:
+    """The bits of the widest element that a nest reads or writes for one of several axes, beside what it sums of."""
+    tensors = [op.source for op in nest.body.ops if isinstance(op, loops.LoadOp) and len(op.indices) > 1]
+    return max(8 * byte_width(one) for one in (*tensors, *(store.target for store in stores_of(nest))))
+
+
+def _work_after(domain: loops.DomainOp, made: set[SSAValue]) -> float:
+    """What a nest or a reduction makes of values that it has, in float adds for each point."""
     found = 0.0
     for op in domain.body.ops:
         if isinstance(op, elem.ElementwiseOp) and not made.isdisjoint(op.operands):
@@ -391,6 +438,7 @@ __all__ = [
     "SURE",
     "Plan",
     "around",
+    "around_sum",
     "lie_as_read",
     "plan_of",
     "plan_of_reduced",

@@ -70,20 +70,6 @@ ALIKE = 3
 
 Source: a bound: the estimate tells other depths and stages hardly apart.
 """
-STREAM_K = "stream_k"
-"""The choice that says how many rows at the end of a contraction are in parts: `split-last-waves` obeys it."""
-MOST_PARTS, LEAST_STEPS = 32, 4
-"""How many parts the sums of such rows have at most; steps of each, at least.
-
-Source: a choice: the estimate decides.
-"""
-_BYTES = 16
-"""Bytes of which a part begins at a multiple: a tensor descriptor loads it.
-
-Source: a definition (CUDA): `cuTensorMapEncodeTiled`.
-"""
-FORMS = ("descriptors", "programs")
-"""The choices that say the form of a contraction: `choose-forms` makes them."""
 _UNITS = 2048
 """Products of 16 bits that the matrix units of a processor do in a clock.
 
@@ -108,6 +94,17 @@ _REGISTERS = 64 << 10
 """The registers of a processor.
 
 Source: a definition: NVIDIA's processors since 2012.
+"""
+_STORED_WIDE = 4
+"""Bytes of shared memory, for an element of a tile, through which elements of more than 16 bits are read and stored
+while the next factors arrive; of 16 bits 1 is enough.
+
+Source: machine code for sm_90 (Triton 3.6), 11 tiles of 16, 32 and 64 bits: 2 or 4, and 0.5 to 2, of small tiles.
+"""
+LEAST_WAVE = 0.7
+"""The part of a wave that the library takes the time of at least, for as many tiles as there are.
+
+Source: `python -m benchmarks.product_forms --only waves` on an H200: 0.73 of a wave was the least of ten products.
 """
 _HIDDEN = 0.6
 """What is done after a sum takes so much of its time where a processor has another program in its loop meanwhile.
@@ -193,6 +190,8 @@ class Around:
     group: int = 0
     promoted: bool = False
     """Whether f32 adds up what units add up in fewer bits: a thread has two tiles in its registers."""
+    widest: int = 0
+    """The bits of the widest element that is read or written for an element of the result; 0 for those of factors."""
 
 
 ALONE = Around()
@@ -202,7 +201,9 @@ ALONE = Around()
 def tiles_for(
     sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
 ) -> list[dict[str, int]]:
-    """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns."""
+    """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns; at
+    most half of them have their points in parts, as far as there are others.
+    """
     found: list[dict[str, int]] = []
     alike: Counter[tuple[int, int]] = Counter()
     for time, choices in estimates(sizes, batch, bits, machine, around):
@@ -210,14 +211,24 @@ def tiles_for(
         if alike[sides] < ALIKE and not math.isinf(time):
             alike[sides] += 1
             found.append(choices)
-    return found[:TRIED]
+    whole = [number for number, choices in enumerate(found) if "part" not in choices]
+    parts = [number for number, choices in enumerate(found) if "part" in choices]
+    kept = sorted([*whole, *parts[: max(TRIED // 2, TRIED - len(whole))]])
+    return [found[number] for number in kept[:TRIED]]
 
 
 def estimates(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
+    sizes: tuple[int, int, int],
+    batch: int,
+    bits: int,
+    machine: Machine,
+    around: Around = ALONE,
+    *,
+    whole_waves: bool = True,
 ) -> list[tuple[float, dict[str, int]]]:
     """About how many microseconds a product takes on the device with each of the tiles that fit, and their choices; the
-    fastest first. Some have their points in parts, which a second kernel adds up.
+    fastest first. Some have their points in parts, which a second kernel adds up. Without `whole_waves` a last wave
+    that is not full takes as much less.
     """
     rows, columns, points = sizes
     every = (*_TILES, *_WINDOWED) if around.overlap or around.part_in_memory < 1 else _TILES
@@ -236,25 +247,8 @@ def estimates(
                 **({"tf32": 1} if bits == 32 else {}),
             }
             for parts in (1, *_parts(points, depth)):
-                time = _clocks(sizes, batch, bits, made, parts, machine, around) / CLOCK
+                time = clocks(sizes, batch, bits, made, parts, machine, around, whole_waves=whole_waves) / CLOCK
                 found.append((time, made if parts == 1 else {**made, "part": points // parts}))
-    return sorted(found, key=lambda one: one[0])
-
-
-def formed(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
-) -> list[tuple[float, dict[str, int]]]:
-    """The same, and in the forms that are sure, with descriptors: of two factors that lie as they are read.
-
-    Sure is what was measured: 16 bits, one sum, no parts.
-    """
-    found = estimates(sizes, batch, bits, machine, around)
-    if bits != 16 or around.sums > 1 or around.overlap:
-        return found
-    for time, made in list(found):
-        if "part" not in made and not math.isinf(time):
-            sure = [form for form in forms_of(sizes, batch, bits, machine, made, around) if "descriptors" in form]
-            found += [(_clocks(sizes, batch, bits, form, 1, machine, around) / CLOCK, form) for form in sure]
     return sorted(found, key=lambda one: one[0])
 
 
@@ -265,7 +259,7 @@ def _parts(points: int, depth: int) -> list[int]:
     return sorted({min(possible, key=lambda one: abs(one - wanted)) for wanted in _PARTS if possible})
 
 
-def _clocks(
+def clocks(
     sizes: tuple[int, int, int],
     batch: int,
     bits: int,
@@ -273,9 +267,13 @@ def _clocks(
     parts: int,
     machine: Machine,
     around: Around,
+    pace: Pace | None = None,
+    *,
+    whole_waves: bool = True,
 ) -> float:
-    """Clocks of a product. A step of a tile's loop takes what its operands take from the second-level cache, or what
-    the matrix units take; a processor has several programs at a time, and each waits for what it asked for first.
+    """Clocks of a product, infinitely many where a tile has no room. A step of a tile's loop takes what its operands
+    take from the second-level cache, or what the matrix units take; a processor has several programs at a time, and
+    each waits for what it asked for first. Without `whole_waves` a last wave that is not full takes as much less.
     """
     rows, columns, points = sizes
     height, width, depth, stages = (made[name] for name in ("rows", "columns", "depth", "stages"))
@@ -284,7 +282,7 @@ def _clocks(
     left, right = (one or bits for one in around.bits_before)
     lefts = 1 if around.share_left else around.sums
     loaded = _loaded(bits, made, around)
-    pace = _OVERLAPPING if around.overlap else _PLAIN
+    pace = pace or (_OVERLAPPING if around.overlap else _PLAIN)
     step = loaded / (machine.cache_rate * pace.rate) + pace.place * (lefts * height + around.sums * width)
     step = max(step, around.sums * height * width * depth * bits / 16 / (_UNITS * pace.reached))
     start = pace.start
@@ -295,21 +293,25 @@ def _clocks(
     if depth > around.group:
         works = [work + shared for work, shared in zip(works, around.grouped, strict=True)]
     step += (lefts * height * works[0] + around.sums * width * works[1]) * depth / machine.instruction_rate
-    together = _together(bits, made, machine, around)
+    together = programs_together(bits, made, machine, around)
     if not together:
         return math.inf
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.cache_rate)
     waits = step + pace.latency if around.in_turns else max(step, pace.latency / (stages - 1))
     alone = start + _LATENCY + steps * waits
-    each = -(-programs // machine.processors)
-    rounds = -(-each // together)
+    each: float = -(-programs // machine.processors)
+    rounds: float = -(-each // together)
+    if not whole_waves:
+        each = max(LEAST_WAVE * together, programs / machine.processors)
+        rounds = each / together
     found = max(rounds * alone, each * (steps * step) + rounds * start)
     memory = machine.memory_rate * machine.processors
     of_left = lefts * rows * left * around.part_in_memory
     moved = batch * (points * (of_left + around.sums * columns * right) + rows * columns * bits) / 8
     if parts > 1:
         found = max(found, moved / memory + _LATENCY) + machine.launch / machine.memory_rate
-        return found + batch * rows * columns * (8 * parts + around.bytes_after) / memory
+        computed = around.after / (machine.instruction_rate * machine.processors)
+        return found + batch * rows * columns * max((8 * parts + around.bytes_after) / memory, computed)
     found += each * after * (1.0 if together == 1 else _HIDDEN)
     return max(found, (moved + batch * rows * columns * around.bytes_after) / memory + _LATENCY)
 
@@ -321,7 +323,7 @@ def _loaded(bits: int, made: dict[str, int], around: Around) -> int:
     return (lefts * made["rows"] * left + around.sums * made["columns"] * right) * made["depth"] // 8
 
 
-def _together(bits: int, made: dict[str, int], machine: Machine, around: Around) -> int:
+def programs_together(bits: int, made: dict[str, int], machine: Machine, around: Around) -> int:
     """How many programs a processor has at a time; 0 where it has no room for one."""
     height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
     wanted = (2 if around.promoted else 1) * around.sums * height * width // (warps * 32) + 48
@@ -329,87 +331,10 @@ def _together(bits: int, made: dict[str, int], machine: Machine, around: Around)
         side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
     )
     if "programs" in made:  # the next tile's factors are there while this one is stored
-        held += height * width * (bits // 16) ** 2
+        held += height * width * (_STORED_WIDE if max(bits, around.widest) > 16 else 1)
     if wanted > machine.registers or held > machine.shared:
         return 0
     return max(1, min(machine.shared // held, _REGISTERS // (32 * warps * wanted), 8))
-
-
-def forms_of(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
-) -> list[dict[str, int]]:
-    """Other forms of a tile that are worth timing: with tensor descriptors, where the machine has them, and as many
-    programs as run at a time, each of which does several tiles, where there are more tiles than that. None that has no
-    room is among them.
-    """
-    rows, columns, points = sizes
-    parts = points // made["part"] if "part" in made else 1
-    tiles = -(-rows // made["rows"]) * -(-columns // made["columns"]) * batch * parts
-    found = [{**made, "descriptors": 1}] if machine.has_descriptors else []
-    together = _together(bits, {**made, "programs": 1}, machine, around)
-    programs = machine.processors * together
-    # Of programs that share a processor, those that end first leave it to the others.
-    if together and tiles > programs * (1 if together == 1 else 2):
-        found += [{**form, "programs": programs} for form in (*found, made)]
-    return found
-
-
-def streamed(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
-) -> tuple[float, dict[str, int]] | None:
-    """A form of a tile, and the same with the rows that no whole wave has in parts (stream-K): about how many
-    microseconds it takes, and its choices. None where there is no whole wave, or the last one is whole, too.
-
-    The rows of the whole waves, the parts, and what adds these up are a launch each.
-    """
-    rows, columns, points = sizes
-    height, depth = made["rows"], made["depth"]
-    together = _together(bits, made, machine, around)
-    each = -(-columns // made["columns"]) * batch
-    tiles, wave = -(-rows // height) * each, machine.processors * together
-    first = tiles // wave * wave // each * height if wave else 0
-    if "part" in made or not 0 < first < rows - 1 or tiles % wave == 0:
-        return None
-    whole = _clocks((first, columns, points), batch, bits, made, 1, machine, around)
-    in_parts = {name: value for name, value in made.items() if name != "programs"}
-    best: tuple[float, dict[str, int]] | None = None
-    for parts in range(2, MOST_PARTS + 1):
-        part, rest = divmod(points, parts)
-        if rest or part * bits % (8 * _BYTES) or part < LEAST_STEPS * depth:
-            continue
-        last = _clocks((rows - first, columns, points), batch, bits, in_parts, parts, machine, around)
-        time = (whole + last + machine.launch / machine.memory_rate) / CLOCK
-        if best is None or time < best[0]:
-            best = time, {**made, STREAM_K: rows - first, "part": part}
-    return best
-
-
-def streams_of(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
-) -> list[dict[str, int]]:
-    """The fastest form of a tile with its last rows in parts, if it is estimated faster than that form itself; with
-    descriptors, where there are some: two products of 13 were faster without, by 0.01 and 0.03 (decision 074).
-    """
-    task = sizes, batch, bits
-    found: list[tuple[float, dict[str, int]]] = []
-    forms = forms_of(*task, machine, made, around)
-    for form in [form for form in forms if "descriptors" in form] or [made, *forms]:
-        one = streamed(*task, machine, form, around)
-        if one is not None and one[0] < _clocks(*task, form, 1, machine, around) / CLOCK:
-            found.append(one)
-    return [min(found, key=lambda one: one[0])[1]] if found else []
-
-
-def form_for(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int]
-) -> dict[str, int]:
-    """What the fastest form of a tile with descriptors says besides the tile; nothing where none has room."""
-    forms = [form for form in forms_of(sizes, batch, bits, machine, made) if "descriptors" in form]
-    times = [_clocks(sizes, batch, bits, form, 1, machine, ALONE) for form in forms]
-    if not times or math.isinf(min(times)):
-        return {}
-    best = forms[times.index(min(times))]
-    return {name: best[name] for name in FORMS if name in best}
 
 
 def fits(tile: int, size: int) -> bool:

@@ -24,7 +24,8 @@ from cuesta.targets.triton.build import content_of
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
-from cuesta.transforms.products.tiles import forms_of, tiles_for
+from cuesta.transforms.products.forms import forms_of
+from cuesta.transforms.products.tiles import tiles_for
 from tests.support.triton_interpreter import ask, on_cuda, parse, run, to_host
 from tests.support.triton_kernels import kernels_in, kernels_of, texts_of
 from tests.targets.triton.test_contractions import HOPPER, SMALL, fused, product, text_of, with_prologue
@@ -244,6 +245,27 @@ def test_forms_fit_the_device(element: str) -> None:
             assert element == "f32" or not stack, form
             count += 1
     assert count >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sides", [(128, 256), (256, 128), (64, 256)])
+def test_forms_by_default_fit_the_device_where_more_bits_are_stored(sides: tuple[int, int]) -> None:
+    """Of f32, and of f32 that is read: such a tile takes up to 4 bytes an element beside the next one's factors, which
+    was not known: the kernel did not start.
+    """
+    tile = {"rows": sides[0], "columns": sides[1], "depth": 64, "warps": 8, "stages": 3, "group": 8}
+    wide = product(4096, 4096, 256, "bf16").replace("%z = elem.convert %r : f32 to bf16", "%z = elem.add %r, %r : f32")
+    stored = wide.replace("-> tensor<4096x4096xbf16> {\n  %m", "-> tensor<4096x4096xf32> {\n  %m")
+    stored = stored.replace("outs(%o : tensor<4096x4096xbf16>)", "outs(%o : tensor<4096x4096xf32>)")
+    stored = stored.replace(
+        "store %z, %o[%i, %j] : tensor<4096x4096xbf16>", "store %z, %o[%i, %j] : tensor<4096x4096xf32>"
+    )
+    stored = stored.replace("return %y : tensor<4096x4096xbf16>", "return %y : tensor<4096x4096xf32>")
+    for text in (stored, product(4096, 4096, 256, "bf16")):
+        module = fused(text, tile)
+        (kernel,) = kernels_in(to_host(module))
+        assert kernel.schedule.choices["descriptors"] == 1
+        assert resources(text_of(module))[0] <= REFERENCE.shared
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -127,7 +127,7 @@ def inputs_of(name: str) -> list[Tensor]:
 
 @pytest.fixture
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse_products, "estimates", lambda *_: [(1.0, TILE)])
+    monkeypatch.setattr(fuse_products, "estimates", lambda *_, **__: [(1.0, TILE)])
 
 
 def fused(program: ModuleOp) -> ModuleOp:
@@ -195,7 +195,7 @@ def test_on_a_processor(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_gradient_of_a_weight_in_parts(small_tiles: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and columns, and many points: so can a sum be spread over a device."""
-    monkeypatch.setattr(fuse_products, "estimates", lambda *_: [(1.0, TILE)])
+    monkeypatch.setattr(fuse_products, "estimates", lambda *_, **__: [(1.0, TILE)])
     inputs = inputs_of("gradient of the weight")
     before = until(captured(of_the_weight, inputs), "spread-rows")
     module = fused(before)

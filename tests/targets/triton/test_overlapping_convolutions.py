@@ -188,7 +188,7 @@ def test_a_step_asks_once_which_element_of_a_window_it_is(always: None, monkeypa
     nothing but copies of 16 bytes to shared memory, as many as the tile has, and products of warp groups.
     """
     tile = {"rows": 128, "columns": 64, "depth": 64, "warps": 4, "stages": 4, "group": 8}
-    monkeypatch.setattr(product_plans, "estimates", lambda *_: [(1.0, tile)])
+    monkeypatch.setattr(product_plans, "estimates", lambda *_, **__: [(1.0, tile)])
     program = until(captured(bias_relu, [last(8, 64, 14, 14), weight(64, 64, 3, 3), vector(64)]), "choose-products")
     (text,) = texts_of(program)
     loop = text.source.split("for k_start", 1)[1].split("tl.dot(", 1)[0]
@@ -203,7 +203,7 @@ def test_a_step_asks_once_which_element_of_a_window_it_is(always: None, monkeypa
 def test_lanes_that_are_in_one_element_of_a_window_each(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """16 channels, in steps of 64: a lane's vector lies within one element, and is copied as one."""
     tile = {"rows": 128, "columns": 16, "depth": 64, "warps": 4, "stages": 2, "group": 8}
-    monkeypatch.setattr(product_plans, "estimates", lambda *_: [(1.0, tile)])
+    monkeypatch.setattr(product_plans, "estimates", lambda *_, **__: [(1.0, tile)])
     program = until(captured(bias_relu, [last(8, 16, 14, 14), weight(16, 16, 3, 3), vector(16)]), "choose-products")
     (text,) = texts_of(program)
     code = compiled_for_hopper(text).code
