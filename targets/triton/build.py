@@ -45,6 +45,7 @@ class KernelBuild:
                 self.descriptors[name] = descriptors_of(loads)
             except CuestaError as error:
                 self.failures[name] = error
+                self.descriptors[name] = []  # launches are written before it is known which are left out
 
     def start(self) -> None:
         """Gives the kernels to workers, where that pays."""

@@ -380,11 +380,13 @@ class KernelEmitter:
         self.together = outer
 
     def ops(self, ops: Iterable[Operation]) -> None:
-        """Emits ops in order."""
+        """Emits ops in order; constants are written where they are read."""
         from cuesta.targets.triton.emit_ops import EMITTERS, emit_table_op
 
         together = self.together
         for op in ops:
+            if isinstance(op, elem.ConstantOp):
+                continue
             if self.has_products:
                 self.check_axes(op)
             if together is None or op not in together.left_out:

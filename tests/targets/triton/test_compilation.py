@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import cuesta
 from cuesta.dialects import host
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.locations import print_text
 from cuesta.targets.program import CudaError
 from cuesta.targets.triton import driver
@@ -176,6 +177,22 @@ def test_the_text_names_the_line_and_stands_alone() -> None:
     namespace: dict[str, Any] = {}
     compile(module_text([text]), "<kernels>", "exec")
     assert not namespace
+
+
+def test_a_kernel_that_has_no_text_is_left_to_its_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches are written while kernels are compiled, before it is known which cannot be; that raised a KeyError."""
+    from cuesta.code_generation import begin
+    from cuesta.record import CompileRecord
+    from cuesta.targets.triton import build
+
+    def refuse(*_: Any) -> None:
+        raise CuestaError(Diagnostic("no text"))
+
+    monkeypatch.setattr(build, "emit_kernel", refuse)
+    module = to_host(on_cuda(parse(reduction("sum", "f32", (4, 100), 1))))
+    with pytest.warns(UserWarning, match="no text"):
+        found = begin(module, CompileRecord("inference"))
+    assert found.in_eager
 
 
 def test_without_a_device_the_error_says_so(tmp_path: Path) -> None:

@@ -71,6 +71,17 @@ def test_in_the_other_order_what_is_free_between_them_comes_before() -> None:
     assert loops_in([text]) == 1
 
 
+def test_a_constant_between_them() -> None:
+    """It is written where it is read; an op that is not one of a loop was looked up, and is none that Triton has."""
+    second = SHIFTED.replace(
+        "%c = ", "%e = elem.constant 3 : i64\n%f = elem.convert %e : i64 to f32\n%h = elem.constant 0.5 : f32\n%c = "
+    )
+    second = second.replace("%w = elem.mul %a, %d : f32", "%v = elem.mul %a, %d : f32\n%w = elem.mul %v, %h : f32")
+    texts = [text for text in texts_of(parse(program(SUM, second))) if "for " in text.source]
+    assert loops_in(texts) == 1
+    check(parse(program(SUM, second, on_device=False)))
+
+
 @pytest.mark.parametrize(
     "second",
     [
