@@ -26,10 +26,15 @@ Function = Callable[..., Tensor]
 CASES: dict[str, tuple[Function, tuple[tuple[int, ...], ...], int]] = {
     "rows and columns": (lambda a, b: (a[:, :, None] * b[None]).sum(1), ((64, 48), (48, 80)), 1),
     "odd sizes, a bias and ReLU": (lambda a, b: ((a[:, None] * b[None]).sum(-1) + 1).relu(), ((67, 51), (93, 51)), 1),
+    "a batch, added up in f32": (
+        lambda a, b: (a[:, :, :, None].float() * b[:, None].float()).sum(2).to(a.dtype),
+        ((3, 40, 32), (3, 32, 48)),
+        1,
+    ),
     "a batch, in f32": (
         lambda a, b: (a[:, :, :, None].float() * b[:, None].float()).sum(2),
         ((3, 40, 32), (3, 32, 48)),
-        1,
+        0,
     ),
     "two of them": (
         lambda a, b: (a[:, None] * b[None]).sum(-1) * (a[:, None] * b.flip(0)[None]).sum(-1),
