@@ -77,6 +77,7 @@ CHOICES: Mapping[str, Choice] = {
         gpu="rows at the end of a contraction whose sums are in parts, of `part` points: those that no whole wave of "
         "programs has (stream-K); `split-last-waves` makes two nests of this one",
     ),
+    "stream_columns": Choice(_SWITCH, gpu="with 1, `stream_k` says how many columns at the end, in place of rows"),
     "descriptors": Choice(
         _SWITCH,
         gpu="with 1, factors of a contraction that are read as they lie are loaded by tensor descriptors (sm_90 on); "

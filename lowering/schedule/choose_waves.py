@@ -1,5 +1,5 @@
-"""`choose-waves`: the rows of a contraction that no whole wave of programs has are summed in parts (stream-K), where
-that is predicted to be clearly faster.
+"""`choose-waves`: the rows, or the columns, of a contraction that no whole wave of programs has are summed in parts
+(stream-K), where that is predicted to be clearly faster.
 
     %y = loops.nest (%i : 3072, %j : 3072) … schedule #loops.schedule<rows = 128, columns = 256, depth = 64, …> { … }
     →
@@ -22,16 +22,16 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import chose, no_match
 from cuesta.dialects.sym import SymbolRanges
 from cuesta.lowering.schedule.described import BITS, described, has_tiles
-from cuesta.lowering.schedule.split_last_waves import rows_of
-from cuesta.transforms.products.forms import STREAM_K, WORTH, described_forms, streamed
+from cuesta.lowering.schedule.split_last_waves import last_of
+from cuesta.transforms.products.forms import STREAM, STREAM_COLUMNS, STREAM_K, WORTH, described_forms, streamed
 
 
 class ChooseWavesPass(ModulePass):
     """A contraction whose last wave of programs is nearly empty  ->  the same, with the rows of that wave in parts
 
     Near misses: a last wave that is mostly full; no whole wave; points that have no parts; sums so short that two more
-    launches take what parts gain; a row of the result that is no row of what is stored; all near misses of
-    `choose-forms`.
+    launches take what parts gain; a row and a column of the result that are none of what is stored; all near misses
+    of `choose-forms`.
     """
 
     name = "choose-waves"
@@ -50,8 +50,8 @@ class ChooseWavesPass(ModulePass):
                 continue
             share, choices = found
             nest.properties["schedule"] = loops.ScheduleAttr.of({**nest.choices, **choices})
-            rows, part = choices[STREAM_K], choices["part"]
-            chose(nest, f"its last {rows} rows have sums in parts of {part}: predicted {share:.2f} of the time")
+            lasts = f"{choices[STREAM_K]} {'columns' if STREAM_COLUMNS in choices else 'rows'}"
+            chose(nest, f"its last {lasts} have sums in parts of {choices['part']}: predicted {share:.2f} of the time")
 
 
 def waves_of(nest: loops.NestOp, machine: Machine, ranges: SymbolRanges) -> tuple[float, dict[str, int]] | str:
@@ -65,16 +65,17 @@ def waves_of(nest: loops.NestOp, machine: Machine, ranges: SymbolRanges) -> tupl
     forms = described_forms(*task, nest.choices, found.around)
     if not forms:
         return "its tiles have no room for descriptors"
-    one = streamed(*task, forms[0][1], found.around)
+    lasts = [last_of(nest, ranges, columns=columns) for columns in (False, True)]
+    if all(isinstance(one, str) for one in lasts):
+        return str(lasts[0])
+    apart = [not isinstance(one, str) for one in lasts]
+    one = streamed(*task, forms[0][1], found.around, apart=apart)
     if one is None:
-        return "no whole wave and a rest of rows that have parts"
+        return "no whole wave and a rest of rows or columns that have parts"
     share, choices = one
     if share * WORTH > 1:
-        return f"with its last rows in parts it is predicted to take {share:.2f} of the time"
-    rows = rows_of(nest, ranges)
-    if isinstance(rows, str):
-        return rows
-    return share, {name: choices[name] for name in (STREAM_K, "part")}
+        return f"with the last in parts it is predicted to take {share:.2f} of the time"
+    return share, {name: choices[name] for name in STREAM if name in choices}
 
 
 __all__ = ["ChooseWavesPass"]

@@ -29,8 +29,8 @@ from cuesta.dialects.layout import tensor_type_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
 from cuesta.lowering.schedule.gpu.contractions import contractions_of
-from cuesta.transforms.products.forms import STREAM_K
-from cuesta.transforms.products.last_rows import dimension_of_rows
+from cuesta.transforms.products.forms import STREAM_COLUMNS, STREAM_K
+from cuesta.transforms.products.last_rows import dimension_of
 
 
 class SplitLastWavesPass(ModulePass):
@@ -58,18 +58,20 @@ def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops
     last = choices.pop(STREAM_K)
     if "part" not in choices or "depth" not in choices:
         raise _refusal(nest, last, "of no contraction with a part")
-    found = rows_of(nest, ranges)
+    columns = bool(choices.pop(STREAM_COLUMNS, 0))
+    side = "columns" if columns else "rows"
+    found = last_of(nest, ranges, columns=columns)
     if isinstance(found, str):
         raise _refusal(nest, last, f"but {found}")
     axis, places = found
-    rows = nest.sizes[axis]
-    if not isinstance(rows, int) or not 1 < last < rows or (rows - last) % choices["rows"]:
-        what = f"but {sym.format_expr(rows)} rows are no whole tiles of {choices['rows']}, and these and more than one"
-        raise _refusal(nest, last, what)
+    extent = nest.sizes[axis]
+    if not isinstance(extent, int) or not 1 < last < extent or (extent - last) % choices[side]:
+        told = f"{sym.format_expr(extent)} {side} are no whole tiles of {choices[side]}"
+        raise _refusal(nest, last, f"but {told}, and these and more than one")
     whole = {name: value for name, value in choices.items() if name != "part"}
     parts = {name: value for name, value in choices.items() if name != "programs"}  # of which each has one tile
-    head = _rows(nest, axis, 0, rows - last, places, whole)
-    tail = _rows(nest, axis, rows - last, last, places, parts)
+    head = _rows(nest, axis, 0, extent - last, places, whole)
+    tail = _rows(nest, axis, extent - last, last, places, parts)
     for result, handle, *parts in zip(nest.results, nest.handles, head.results, tail.results, strict=True):
         joined = loops.JoinOp.build(parts, places[handle], tensor_type_of(result))
         joined.location = nest.location
@@ -80,9 +82,9 @@ def split_last_wave(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[loops
     return head, tail
 
 
-def rows_of(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[int, dict[SSAValue, int]] | str:
-    """The axis of a nest that its contractions have for rows, and the dimension of each out along which these lie; or
-    why its last rows can be no nest of their own.
+def last_of(nest: loops.NestOp, ranges: sym.SymbolRanges, *, columns: bool) -> tuple[int, dict[SSAValue, int]] | str:
+    """The axis of a nest that its contractions have for rows, or for `columns`, and the dimension of each out along
+    which these lie; or why the last of them can be no nest of their own.
     """
     if nest.operands:
         return "it changes what another nest made"
@@ -92,12 +94,13 @@ def rows_of(nest: loops.NestOp, ranges: sym.SymbolRanges) -> tuple[int, dict[SSA
     found = contractions_of(analysis, tf32=bool(nest.choices.get("tf32")))
     if isinstance(found, str):
         return found
-    axis = next(one.rows for one in found.values())
+    axis = next(one.columns if columns else one.rows for one in found.values())
     places: dict[SSAValue, int] = {}
     for handle in nest.handles:
-        place = dimension_of_rows(nest, handle, nest.induction_variables[axis])
+        place = dimension_of(nest, handle, nest.induction_variables[axis])
         if place is None:
-            return "a row of it is no row of what it stores, or it reads that"
+            one = "column" if columns else "row"
+            return f"a {one} of it is no {one} of what it stores, or it reads that"
         places[handle] = place
     return axis, places
 
@@ -110,7 +113,7 @@ def _rows(
     places: Mapping[SSAValue, int],
     choices: Mapping[str, int],
 ) -> loops.NestOp:
-    """A copy of the nest, before it, of `count` rows from the first on, which has outs of its own."""
+    """A copy of the nest, before it, of `count` points of an axis from the first on, which has outs of its own."""
     sizes = [count if k == axis else size for k, size in enumerate(nest.sizes)]
     outs = [loops.part_type(tensor_type_of(handle), places[handle], count) for handle in nest.handles]
     new = loops.NestOp.build(sizes, outs)
@@ -144,4 +147,4 @@ def _refusal(nest: loops.NestOp, last: int, what: str) -> CuestaError:
     return CuestaError(Diagnostic.on(nest, f"its schedule says stream_k = {last}, {what}"))
 
 
-__all__ = ["SplitLastWavesPass", "rows_of", "split_last_wave"]
+__all__ = ["SplitLastWavesPass", "last_of", "split_last_wave"]

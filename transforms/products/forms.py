@@ -6,12 +6,17 @@ What each takes is estimated as its tiles are (`tiles.py`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from cuesta.dialects.core.machine import Machine
 from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, Pace, clocks, estimates, programs_together
 
 STREAM_K = "stream_k"
 """The choice that says how many rows at the end of a contraction are in parts: `split-last-waves` obeys it."""
+STREAM_COLUMNS = "stream_columns"
+"""The one that says that these are columns."""
+STREAM = (STREAM_K, STREAM_COLUMNS, "part")
+"""What stream-K adds to the choices of a tile."""
 MOST_PARTS, LEAST_STEPS = 32, 4
 """How many parts the sums of such rows have at most; steps of each, at least.
 
@@ -81,11 +86,11 @@ def formed(
     machine: Machine,
     around: Around = ALONE,
     *,
-    rows_apart: bool = False,
+    apart: Sequence[bool] = (False, False),
 ) -> list[tuple[float, dict[str, int]]]:
     """About how many microseconds a product takes with each of the tiles that fit, in the forms that are sure, with
-    descriptors: of two factors that lie as they are read; the fastest first. With `rows_apart`, the last rows may have
-    a nest of their own (stream-K).
+    descriptors: of two factors that lie as they are read; the fastest first. `apart` says whether the last rows, and
+    the last columns, may have a nest of their own (stream-K).
 
     Sure is what was measured: 16 bits, one sum, no parts.
     """
@@ -97,41 +102,62 @@ def formed(
             continue
         sure = described_forms(sizes, batch, bits, machine, made, around)
         found += sure
-        for time, form in sure if rows_apart else ():
-            one = streamed(sizes, batch, bits, machine, form, around)
+        for time, form in sure if any(apart) else ():
+            one = streamed(sizes, batch, bits, machine, form, around, apart=apart)
             if one is not None and one[0] * WORTH <= 1:
                 found.append((time * one[0], one[1]))
     return sorted(found, key=lambda one: one[0])
 
 
 def streamed(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, made: dict[str, int], around: Around = ALONE
+    sizes: tuple[int, int, int],
+    batch: int,
+    bits: int,
+    machine: Machine,
+    made: dict[str, int],
+    around: Around = ALONE,
+    *,
+    apart: Sequence[bool] = (True, True),
 ) -> tuple[float, dict[str, int]] | None:
-    """A form of a tile with the rows that no whole wave has in parts (stream-K): how much of the time of that form it
-    takes, about, and its choices. None where there is no whole wave, or the last one is whole, too.
+    """A form of a tile with the rows, or the columns, that no whole wave has in parts (stream-K), as far as these may
+    be `apart`: how much of the time of that form it takes, about, and its choices. None where there is no whole wave,
+    or the last one is whole, too.
 
     The rows of the whole waves, the parts, and what adds these up are a launch each.
     """
     rows, columns, points = sizes
-    height, depth = made["rows"], made["depth"]
+    task = batch, bits
     together = programs_together(bits, made, machine, around)
-    each = -(-columns // made["columns"]) * batch
-    tiles, wave = -(-rows // height) * each, machine.processors * together
-    first = tiles // wave * wave // each * height if wave else 0
-    if "part" in made or not 0 < first < rows - 1 or tiles % wave == 0:
+    wave = machine.processors * together
+    tiles = -(-rows // made["rows"]) * -(-columns // made["columns"]) * batch
+    if "part" in made or not wave or tiles % wave == 0:
         return None
-    form = clocks(sizes, batch, bits, made, 1, machine, around, _WAVES)
-    whole = clocks((first, columns, points), batch, bits, made, 1, machine, around, _WAVES)
+    form = clocks(sizes, *task, made, 1, machine, around, _WAVES)
     in_parts = {name: value for name, value in made.items() if name != "programs"}
+    possible = [
+        parts
+        for parts in range(2, MOST_PARTS + 1)
+        if points % parts == 0 and points // parts * bits % (8 * _BYTES) == 0
+    ]
     best: tuple[float, dict[str, int]] | None = None
-    for parts in range(2, MOST_PARTS + 1):
-        part, rest = divmod(points, parts)
-        if rest or part * bits % (8 * _BYTES) or part < LEAST_STEPS * depth:
+    for is_columns, (side, extent, other) in enumerate((("rows", rows, columns), ("columns", columns, rows))):
+        each = -(-other // made["rows" if is_columns else "columns"]) * batch
+        first = tiles // wave * wave // each * made[side]
+        if not apart[is_columns] or not 0 < first < extent - 1:
             continue
-        last = clocks((rows - first, columns, points), batch, bits, in_parts, parts, machine, around, _WAVES)
-        share = (whole + last + machine.launch / machine.memory_rate + _JOINED) / form
-        if best is None or share < best[0]:
-            best = share, {**made, STREAM_K: rows - first, "part": part}
+        last = extent - first
+        heads, tails = (
+            ((rows, first, points), (rows, last, points)) if is_columns else ((first, *sizes[1:]), (last, *sizes[1:]))
+        )
+        whole = clocks(heads, *task, made, 1, machine, around, _WAVES)
+        for parts in possible:
+            if points // parts < LEAST_STEPS * made["depth"]:
+                break
+            rest = clocks(tails, *task, in_parts, parts, machine, around, _WAVES)
+            share = (whole + rest + machine.launch / machine.memory_rate + _JOINED) / form
+            if best is None or share < best[0]:
+                said = {STREAM_K: last, "part": points // parts, **({STREAM_COLUMNS: 1} if is_columns else {})}
+                best = share, {**made, **said}
     return best
 
 
@@ -161,6 +187,8 @@ def form_for(
 
 __all__ = [
     "FORMS",
+    "STREAM",
+    "STREAM_COLUMNS",
     "STREAM_K",
     "WORTH",
     "described_forms",

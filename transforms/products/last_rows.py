@@ -1,4 +1,4 @@
-"""Whether the last rows of a contraction can be a nest of their own (stream-K)."""
+"""Whether the last rows or columns of a contraction can be a nest of their own (stream-K)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.loops.surgery import loads_of, stores_of
 
 
-def dimension_of_rows(nest: loops.NestOp, handle: SSAValue, row: SSAValue) -> int | None:
+def dimension_of(nest: loops.NestOp, handle: SSAValue, axis: SSAValue) -> int | None:
     """The dimension of an out along which the points of an axis of a nest lie, each with all that it stores; None where
     that is none, or the nest reads what it stores.
     """
@@ -18,9 +18,9 @@ def dimension_of_rows(nest: loops.NestOp, handle: SSAValue, row: SSAValue) -> in
     for store in stores_of(nest):
         if store.target is not handle:
             continue
-        if row not in store.indices:
+        if axis not in store.indices:
             return None
-        dim = sym.dim(store.indices.index(row))
+        dim = sym.dim(store.indices.index(axis))
         places = [place for place, e in enumerate(store.map.results) if sym.dims_of(dim) & sym.dims_of(e)]
         if len(places) != 1 or store.map.results[places[0]] != dim:
             return None
@@ -28,4 +28,4 @@ def dimension_of_rows(nest: loops.NestOp, handle: SSAValue, row: SSAValue) -> in
     return found.pop() if len(found) == 1 else None
 
 
-__all__ = ["dimension_of_rows"]
+__all__ = ["dimension_of"]

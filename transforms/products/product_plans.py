@@ -18,8 +18,8 @@ from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
-from cuesta.transforms.products.forms import FORMS, STREAM_K, formed
-from cuesta.transforms.products.last_rows import dimension_of_rows
+from cuesta.transforms.products.forms import FORMS, STREAM, STREAM_K, formed
+from cuesta.transforms.products.last_rows import dimension_of
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
 from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
@@ -124,7 +124,7 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
             task = sizes, product.batch, product.bits, machine, around(product, prologues, beside)
             # With another product beside it, the faster forms were thought faster than they are (84 us for 95).
             sure = not prologues and not product.beside and lie_as_read(product)
-            found_tiles = formed(*task, rows_apart=_rows_apart(product)) if sure else estimates(*task)
+            found_tiles = formed(*task, apart=_apart(product)) if sure else estimates(*task)
             time, tile = _whole_steps(product, found_tiles, sizes[2])
             if not prologues:
                 time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
@@ -247,21 +247,27 @@ def _library(product: Product, sizes: tuple[int, int, int], machine: Machine, kn
 
 def _without_forms(tile: dict[str, int]) -> dict[str, int]:
     """What a plan writes down: forms are chosen where nothing changes any more (`choose-waves`, `choose-forms`)."""
-    left_out = (*FORMS, *((STREAM_K, "part") if STREAM_K in tile else ()))
+    left_out = (*FORMS, *(STREAM if STREAM_K in tile else ()))
     return {name: value for name, value in tile.items() if name not in left_out}
 
 
-def _rows_apart(product: Product) -> bool:
-    """Whether a row of the product is a row of all that its consumer stores, so that the last ones may be a nest."""
+def _apart(product: Product) -> tuple[bool, bool]:
+    """Whether a row of the product is a row of all that its consumer stores, and a column a column, so that the last
+    ones may be a nest.
+    """
     consumer = product.consumer
     if consumer is None:
-        return True
-    rows: set[SSAValue] = set()
-    for load in loads_of(consumer):
-        if load.source is product.result:
-            at = load.map.results[-2]
-            rows |= {one for k, one in enumerate(load.indices) if at == sym.dim(k)}
-    return len(rows) == 1 and None not in [dimension_of_rows(consumer, one, *rows) for one in consumer.handles]
+        return True, True
+
+    def is_apart(dimension: int) -> bool:
+        axes: set[SSAValue] = set()
+        for load in loads_of(consumer):
+            if load.source is product.result:
+                at = load.map.results[dimension]
+                axes |= {one for k, one in enumerate(load.indices) if at == sym.dim(k)}
+        return len(axes) == 1 and None not in [dimension_of(consumer, one, *axes) for one in consumer.handles]
+
+    return is_apart(-2), is_apart(-1)
 
 
 def _part_in_memory(product: Product) -> float:

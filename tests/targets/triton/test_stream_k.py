@@ -45,6 +45,12 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
     "transposed": (product(33, 45, 48, "bf16", transposed=True), {"stream_k": 17, "part": 24}),
     "batched": (product(37, 40, 32, "f16", batch=3), {"stream_k": 5, "part": 8}),
     "batched and transposed": (product(34, 24, 40, "f16", batch=2, transposed=True), {"stream_k": 2, "part": 8}),
+    "columns": (product(32, 152, 64, "f16"), {"stream_k": 24, "stream_columns": 1, "part": 16}),
+    "columns, transposed": (
+        product(48, 45, 48, "bf16", transposed=True),
+        {"stream_k": 13, "stream_columns": 1, "part": 24},
+    ),
+    "columns, batched": (product(20, 56, 32, "f16", batch=3), {"stream_k": 24, "stream_columns": 1, "part": 8}),
     "f32": (product(40, 24, 48, "f32"), {"stream_k": 8, "part": 12, "tf32": 1}),
     "a factor is computed": (with_prologue(40, 40, 48), {"stream_k": 24, "part": 16}),
 }
@@ -148,7 +154,7 @@ an H200, on 27 November 2026.
 def test_the_estimate_and_what_was_measured(
     sizes: tuple[int, int, int], around: Around, tile: dict[str, int], took: float
 ) -> None:
-    found = streamed(sizes, 1, 16, REFERENCE, {**tile, "descriptors": 1}, around)
+    found = streamed(sizes, 1, 16, REFERENCE, {**tile, "descriptors": 1}, around, apart=(True, False))
     assert found is not None
     assert found[0] == pytest.approx(took, rel=0.11)
     assert (found[0] * WORTH <= 1) == (took <= 0.94), "it is taken where it was clearly faster, and nowhere else"
@@ -204,6 +210,15 @@ def test_by_default(text: str) -> None:
         assert found.passes, str(found)
 
 
+def test_columns_where_fewer_of_them_are_left() -> None:
+    """7 tiles of 19: six rows of tiles are 114 of 132, and eighteen columns 126."""
+    found = streamed((896, 4864, 4096), 1, 16, REFERENCE, BIG)
+    assert found is not None
+    assert (found[1]["stream_k"], found[1]["stream_columns"]) == (256, 1)
+    rows = streamed((896, 4864, 4096), 1, 16, REFERENCE, BIG, apart=(True, False))
+    assert rows is not None and found[0] < rows[0]
+
+
 def test_other_machines_have_other_waves() -> None:
     """H100 and H200 have 132 processors, of which 24 tiles keep few busy; of 144, 288 tiles are two whole waves."""
     for processors, count in ((132, 3), (144, 1)):
@@ -233,7 +248,10 @@ def test_plans_count_on_it() -> None:
     plan = planned(3072, 3072, 4096)
     assert plan.waves and plan.tile.keys() == BIG.keys()
     assert not planned(2816, 3072, 4096).waves, "two whole waves"
-    forms = formed((3072, 3072, 4096), 1, 16, REFERENCE), formed((3072, 3072, 4096), 1, 16, REFERENCE, rows_apart=True)
+    forms = (
+        formed((3072, 3072, 4096), 1, 16, REFERENCE),
+        formed((3072, 3072, 4096), 1, 16, REFERENCE, apart=(True, True)),
+    )
     (whole, _), (apart, _) = (one[0] for one in forms)
     assert apart < whole / WORTH
 

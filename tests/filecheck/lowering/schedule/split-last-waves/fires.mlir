@@ -68,3 +68,26 @@ func.func @main(%a : tensor<84x64xbf16, #aten.layout<device = "cuda:0">>, %b : t
   }
   func.return %y : tensor<84x64xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// Columns in place of rows.
+// CHECK:      loops.nest (%i : 84, %j : 32)
+// CHECK:      loops.nest (%i : 84, %j : 20) {{.*}} part = 16>
+// CHECK:        loops.load %b[%k, %j + 32]
+// CHECK:        loops.store %s, %o[%i, %j]
+// CHECK:      loops.join {{.*}} along 1
+func.func @main(%a : tensor<84x64xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<64x52xbf16, #aten.layout<device = "cuda:0">>) -> tensor<84x52xf32, #aten.layout<device = "cuda:0">> {
+  %y = loops.nest (%i : 84, %j : 52) outs(%o : tensor<84x52xf32, #aten.layout<device = "cuda:0">>) schedule #loops.schedule<rows = 16, columns = 32, depth = 16, warps = 4, stages = 2, group = 8, stream_k = 20, stream_columns = 1, part = 16> {
+    %s = loops.reduce sum (%k : 64) {
+      %0 = loops.load %a[%i, %k] : tensor<84x64xbf16, #aten.layout<device = "cuda:0">>
+      %1 = loops.load %b[%k, %j] : tensor<64x52xbf16, #aten.layout<device = "cuda:0">>
+      %2 = elem.convert %0 : bf16 to f32
+      %3 = elem.convert %1 : bf16 to f32
+      %p = elem.mul %2, %3 : f32
+      loops.yield %p : f32
+    } : f32
+    loops.store %s, %o[%i, %j] : tensor<84x52xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<84x52xf32, #aten.layout<device = "cuda:0">>
+}
