@@ -33,6 +33,7 @@ from cuesta.profiler_ranges import leave_out_ranges
 from cuesta.record import CompileRecord, GraphKind
 from cuesta.refused_by_dynamo import take_what_eager_takes
 from cuesta.room_for_frames import with_room
+from cuesta.sizes_of_given_data import check_sizes_of_given_data
 from cuesta.structured_trace import trace_record
 from cuesta.updates_as_written import keep_updates_as_written
 
@@ -447,6 +448,7 @@ class _CallableModule(types.ModuleType):
         """The backend, as torch looks it up by its name: Dynamo is imported then, whoever imported this before."""
         take_what_eager_takes()
         keep_updates_as_written()
+        check_sizes_of_given_data()
         return globals()["cuesta"]
 
 

@@ -604,6 +604,12 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "111000692": Case(
+        ["x = dynamic(numbers(92, torch.float32, b), 0)", "y = numbers(28, torch.int64, b)"], ["x", "y"], [],
+        ["x.data = x.data * 2", "v = torch.maximum(x, x)", "v[v.shape[0] // 2] = v[0]",
+         "w = v - 1 if x.shape[0] > 3 else v * y"],
+        "(v, w)", [(1, 5, 1), (1, 2, 1), (1, 8, 1)], {}, "",
+    ),
     "113000362": Case(
         ["x = Pair(numbers(57, torch.float32, a), numbers(57, torch.float32, a) + 1).requires_grad_()",
          "y = Pair(numbers(64, torch.int8, a), numbers(64, torch.int8, a) + 1)", "z = Pair(y, y + 2)"],
