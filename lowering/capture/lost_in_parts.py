@@ -1,15 +1,16 @@
-"""What AOTAutograd forgets of the parts of tensor subclasses: that a result lies in one."""
+"""What AOTAutograd forgets of the parts of tensor subclasses: that a result lies in one, or another input."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, cast
 
 from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import parts_of, value_of
-from cuesta.lowering.capture.memory_ranges import memory_of
+from cuesta.lowering.capture.dynamo_graph import name_of, parts_of, value_of, written_by
+from cuesta.lowering.capture.memory_ranges import may_meet, memory_of
 
 
 def lost_view_of_a_part(gm: GraphModule) -> str | None:
@@ -31,4 +32,31 @@ def lost_view_of_a_part(gm: GraphModule) -> str | None:
     return None
 
 
-__all__ = ["lost_view_of_a_part"]
+def lost_update_of_a_part(gm: GraphModule) -> str | None:
+    """The update in place, if there is one, of memory that is a part of an input, which is a tensor subclass, and lies
+    in another input or another part as well: x.add_(1); return y * 2, where y is x.redistribute(…) that had nothing to
+    do, x.to_local(), or another pair of the same tensor. AOTAutograd takes each part for memory of its own: y stays as
+    it was. (Plain inputs that share memory it makes views of one.)
+
+    Near misses: inputs that are known to be parts of one memory without a common element, as parameters are that lie in
+    one buffer; and shared memory that is only read.
+
+    Source: `unwrap_tensor_subclasses` of torch/_functorch/_aot_autograd/subclass_utils.py, beside `merge_view_inputs`
+    of runtime_wrappers.py, which looks at the whole tensors.
+    """
+    given = gm.graph.find_nodes(op="placeholder")
+    if not any(is_traceable_wrapper_subclass(value_of(node)) for node in given):
+        return None
+    parts = [part for node in given for part in parts_of(node)]
+    shared = {memory for memory, count in Counter(map(memory_of, parts)).items() if count > 1}
+    for module in gm.modules() if shared else ():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            for target in written_by(node) if node.op in ("call_method", "call_function") else ():
+                for memory in {memory_of(part) for part in parts_of(target)} & shared:
+                    if may_meet([part for part in parts if memory_of(part) == memory]):
+                        return f"{name_of(node)} writes to a part of a tensor subclass that another input lies in, too"
+                    shared.discard(memory)
+    return None
+
+
+__all__ = ["lost_update_of_a_part", "lost_view_of_a_part"]

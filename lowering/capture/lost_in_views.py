@@ -27,7 +27,7 @@ from cuesta.lowering.capture.dynamo_graph import (
     views_behind,
     written_by,
 )
-from cuesta.lowering.capture.lost_in_parts import lost_view_of_a_part
+from cuesta.lowering.capture.lost_in_parts import lost_update_of_a_part, lost_view_of_a_part
 from cuesta.lowering.capture.memory_ranges import (
     fills_memory,
     first_and_last,
@@ -560,6 +560,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_layout,
     lost_view_of_a_subclass,
     lost_view_of_a_part,
+    lost_update_of_a_part,
     lost_address,
     lost_rank,
     lost_leaf,

@@ -604,6 +604,14 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "113000317": Case(
+        ["x = distributed(numbers(91, torch.float32), None)", "z = distributed(numbers(10, torch.float16), None)"],
+        ["x", "z"], [],
+        ["v1 = x * x", "v2 = v1.redistribute(placements=[Shard(0)])",
+         "v7 = torch.result_type(z, v1) == torch.float32 and z * 2 or z * 3", "v1.detach().add_(1)",
+         "v12 = distributed(v2.to_local() * 2, None)", "v13, = torch._foreach_norm([v12])"],
+        "[v13]", [(1, 1, 2)], {}, "",
+    ),
     "111000692": Case(
         ["x = dynamic(numbers(92, torch.float32, b), 0)", "y = numbers(28, torch.int64, b)"], ["x", "y"], [],
         ["x.data = x.data * 2", "v = torch.maximum(x, x)", "v[v.shape[0] // 2] = v[0]",
