@@ -115,6 +115,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     from cuesta.lowering.capture.lost_in_views import negative_results_flipped
     from cuesta.places_of_inputs import at_known_places, places_that_count
     from cuesta.returned_aliases import one_object_each, with_negative_bits
+    from cuesta.shared_memory import places_of_inputs, shared_as_before
     from cuesta.subclass_zeros import gradients_as_results, has_subclasses
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
@@ -129,13 +130,14 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
-        places = places_that_count(gm)
+        places, inputs = places_that_count(gm), places_of_inputs(gm)
         alike = gradients_as_results() if compilers.of_subclasses else nullcontext()
         with negative_results_flipped(gm) as flipped, alike:
             compiled = at_known_places(captured(gm, example_inputs, compilers.settings()), gm, places)
             compilers.take_undefined()
             compiled = with_negative_bits(compiled, flipped)
-        return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
+        compiled = one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
+        return shared_as_before(compiled, gm, inputs)
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
