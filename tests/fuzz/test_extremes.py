@@ -133,6 +133,45 @@ def test_no_number_is_beyond_the_greatest(case: str, dtype: torch.dtype) -> None
     assert torch.equal(compiled(x).isnan(), scope["f"](x).isnan())
 
 
+BY_WAY = ("({} + v)", "{} * v", "F.softplus({} + v)", "torch.exp({} * 0.3) * v", "({} - v) / 1.7", "({} + v) * 1.3")
+BESIDE = ("", ", y", ", m", ", y.sin()", ", u", ", t")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("way", BY_WAY)
+@pytest.mark.covering
+def test_no_number_is_beyond_what_comes_of_the_greatest(way: str, beside: str, dtype: torch.dtype) -> None:
+    """By way of another tensor, v, on both sides; and with results beside, in which a rounding may be left out."""
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+    text = f"def f(x, v):\n    y = x * 1.7 + 0.3\n    m = y.amax(1, keepdim=True)\n    u = {way.format('m')}\n"
+    exec(f"{text}    t = {way.format('y')}\n    return (u - t).flatten().sqrt().sum(){beside}\n", scope)
+    for sizes in ((64, 200, 3), (16, 33), (200, 64)):
+        torch.manual_seed(0)
+        x, v = torch.randn(sizes).to(dtype), (torch.rand(sizes[0], 1, *sizes[2:]) + 0.5).to(dtype)
+        torch._dynamo.reset()
+        compiled = torch.compile(scope["f"], backend="cuesta", fullgraph=True, dynamic=False)
+        found, meant = ([*one] if isinstance(one, tuple) else [one] for one in (compiled(x, v), scope["f"](x, v)))
+        for ours, eager in zip(found, meant, strict=True):
+            assert torch.equal(ours.isnan(), eager.isnan())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+def test_what_is_kept_is_what_was_compared(dtype: torch.dtype) -> None:
+    """Two results of one program: a tensor and its greatest, which are compared outside of it."""
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        y = torch.nn.functional.gelu(x * w + 0.3) * 1.3
+        return y.amax(0, keepdim=True), y
+
+    torch.manual_seed(0)
+    for sizes in ((64, 33), (200, 16), (7, 5)):
+        x, w = torch.randn(sizes).to(dtype), torch.randn(sizes[-1]).to(dtype)
+        torch._dynamo.reset()
+        greatest, y = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)(x, w)
+        assert torch.equal(y.amax(0, keepdim=True), greatest)
+
+
 @pytest.mark.gpu
 def test_random_programs_on_a_device() -> None:
     """There products and sums may be rounded once, or twice, and functions be approximations."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 from xdsl.context import Context
@@ -14,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
-from cuesta.dialects.loops.surgery import loads_of
+from cuesta.dialects.loops.surgery import loads_of, stores_of
 
 
 class ElideRounding(RewritePattern):
@@ -25,11 +24,11 @@ class ElideRounding(RewritePattern):
 
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
     from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
-    that gives others the greatest or least of such values: a gradient asks which elements are equal to that, and
-    computes them again. So are the nests that such values are read from, and those that these read, and who reads such
-    an extreme: none of the values is beyond it. What a value is made of was there before it: comparing it with that
-    asks for nothing. And a nest that makes whole numbers, floats of 8 bits or bits of such values: between two levels
-    the last digit of a value decides about a whole level.
+    that gives others the greatest or least of such values, or what it computes of that: a gradient asks which elements
+    are equal to it, and computes them again. So are the nests that numbers of 16 bits lead to from there
+    (`exact_nests`): none of the values is beyond the greatest, whatever is made of both. What a value is made of was
+    there before it: comparing it with that asks for nothing. And a nest that makes whole numbers, floats of 8 bits or
+    bits of such values: between two levels the last digit of a value decides about a whole level.
     """
 
     def __init__(self, block: Block) -> None:
@@ -82,68 +81,107 @@ _STEPS = frozenset({"ceil", "floor", "fmod", "round", "trunc"})
 
 
 def exact_nests(block: Block) -> set[loops.NestOp]:
-    """The nests of a block in which nothing is left unrounded: those that ask (`asks_which`); those that read a
-    greatest or least of 16 bits, which may compute again what it was taken of; and what nests that compare, or give
-    others an extreme, read numbers of 16 bits from, and what these read such from.
+    """The nests of a block in which nothing is left unrounded: those that take steps (`takes_steps`); those that
+    compare, or give others an extreme; and of the others all that numbers of 16 bits lead to from these, through
+    memory, in either direction:
+
+        what they read such numbers from; who reads such from them; and who reads the same such numbers as one of them
+        does, and stores some, since it may compute for a result what the other compares.
+
+    So where something is asked of such a number, all that compute it, or something of it, round as eager does. What the
+    numbers come from that no nest computes, and an operator that is called with them, end that.
     """
     nests = [op for op in block.ops if isinstance(op, loops.NestOp)]
-    work = [nest for nest in nests if compares(nest)]
-    work += [reader for nest in work for reader in _readers_of_extremes(nest)]
-    found = {*work, *(nest for nest in nests if takes_steps(nest))}
+    found = set[loops.NestOp]()
+    work: list[loops.NestOp] = []
+    for nest in nests:
+        steps, asks = _asked_of(nest)
+        if steps or asks:
+            found.add(nest)
+        if asks:
+            work.append(nest)
+    if not work:
+        return found
+    tensors = {nest: _NarrowTensors(nest) for nest in nests}
+    readers: dict[SSAValue, list[loops.NestOp]] = {}
+    for nest, of_nest in tensors.items():
+        for tensor in of_nest.read:
+            readers.setdefault(tensor, []).append(nest)
+    reached = set(work)
     while work:
-        for load in loads_of(work.pop()):
-            maker = _maker_of(load.source)
-            if isinstance(maker, loops.NestOp) and maker not in found and _is_narrow(load):
-                found.add(maker)
-                work.append(maker)
-    return found
+        nest = work.pop()
+        near: list[loops.NestOp] = []
+        for tensor in tensors[nest].read:
+            if isinstance(tensor.owner, loops.NestOp):
+                near.append(tensor.owner)
+            near += [reader for reader in readers.pop(tensor, ()) if tensors[reader].written]
+        for tensor in tensors[nest].written:
+            near += readers.get(tensor, ())
+        new = [one for one in near if one not in reached]
+        reached.update(new)
+        work += new
+    return found | reached
 
 
-def _readers_of_extremes(nest: loops.NestOp) -> Iterator[loops.NestOp]:
-    """The nests that read where a nest stores a greatest or least in 16 bits."""
-    for op in nest.body.ops:
-        if isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES:
-            for store in _stores_of(op.results[0]):
-                work: list[SSAValue] = [nest.results[nest.handles.index(store.target)]]
-                for use in (use for one in work for use in one.uses):
-                    if isinstance(use.operation, loops.ViewOp):
-                        work.append(use.operation.result)
-                    elif isinstance(use.operation, loops.LoadOp) and _is_narrow(use.operation):
-                        yield loops.enclosing_nest(use.operation)
+class _NarrowTensors:
+    """The tensors whose numbers of 16 bits a nest reads, and the results of its own that it stores such in."""
+
+    def __init__(self, nest: loops.NestOp) -> None:
+        self.read = dict.fromkeys(_root_of(load.source) for load in loads_of(nest) if _is_narrow(load))
+        stores = [op for op in stores_of(nest) if isinstance(op.value.type, BFloat16Type | Float16Type)]
+        self.written = dict.fromkeys(_root_of(store.target) for store in stores)
+
+
+def _root_of(tensor: SSAValue) -> SSAValue:
+    """What a tensor is a view of: a result of an op, which a handle within a nest stands for, or an argument."""
+    while isinstance(tensor.owner, loops.ViewOp):
+        tensor = tensor.owner.source
+    nest = tensor.owner.parent_op() if isinstance(tensor.owner, Block) else None
+    if isinstance(nest, loops.NestOp) and tensor in nest.handles:
+        return nest.results[nest.handles.index(tensor)]
+    return tensor
 
 
 def asks_which(nest: loops.NestOp) -> bool:
     """Whether a nest compares rounded values with others, takes steps of them, or gives others the greatest or least of
     such values: then all of them have to be what they are in memory.
     """
-    return takes_steps(nest) or compares(nest)
+    return any(_asked_of(nest))
 
 
-def takes_steps(nest: loops.NestOp) -> bool:
-    """Whether a nest makes whole levels of rounded values."""
-    return any(is_step(op) and any(map(_is_of_rounded, op.operands)) for op in nest.walk())
-
-
-def compares(nest: loops.NestOp) -> bool:
-    """Whether a nest compares rounded values with others, or gives others the greatest or least of such values."""
+def _asked_of(nest: loops.NestOp) -> tuple[bool, bool]:
+    """Whether a nest makes whole levels of rounded values; and whether it compares such values with others, or gives
+    others the greatest or least of them.
+    """
+    steps = asks = False
     for op in nest.walk():
         if isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
             one, other = op.operands
-            if any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one))):
-                return True
-        elif isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES:
-            is_read = any(nest.results[nest.handles.index(one.target)].uses for one in _stores_of(op.results[0]))
-            if is_read and _is_of_rounded(op.yielded):
-                return True
-    return False
+            asks = asks or any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one)))
+        elif isinstance(op, loops.ReduceOp):
+            asks = asks or (op.kind in _EXTREMES and _is_of_rounded(op.yielded) and _is_read_by_others(nest, op))
+        elif not steps and is_step(op):
+            steps = any(map(_is_of_rounded, op.operands))
+    return steps, asks
 
 
-def _stores_of(value: SSAValue) -> list[loops.StoreOp]:
-    """Where a value goes to memory, whatever it is converted to on the way; and what is computed of it and constants,
-    where that is rounded to 16 bits.
+def _is_read_by_others(nest: loops.NestOp, extreme: loops.ReduceOp) -> bool:
+    """Whether others read where a nest stores an extreme, or what it computes of one and of what the extreme is not
+    taken of.
+    """
+    return any(nest.results[nest.handles.index(one.target)].uses for one in _stores_of(extreme))
+
+
+def _stores_of(extreme: loops.ReduceOp) -> list[loops.StoreOp]:
+    """Where an extreme goes to memory, whatever it is converted to on the way; and what is computed, element by element,
+    of it and of what does not come from where it was taken, rounded to 16 bits.
+
+    Near miss: a softmax, which is of the greatest and of the numbers themselves.
     """
     found: list[loops.StoreOp] = []
+    value = extreme.results[0]
     work, seen = [(value, True)], {value}
+    taken_of: set[SSAValue] | None = None
     while work:
         one, is_itself = work.pop()
         for use in one.uses:
@@ -151,17 +189,30 @@ def _stores_of(value: SSAValue) -> list[loops.StoreOp]:
             if isinstance(user, loops.StoreOp):
                 if is_itself or isinstance(user.value.type, BFloat16Type | Float16Type):
                     found.append(user)
-            elif _is_of(user, one) and user.results[0] not in seen:
+            elif isinstance(user, elem.ConvertOp | elem.TableOp | elem.SelectOp) and user.results[0] not in seen:
+                others = [operand for operand in user.operands if operand is not one]
+                if not all(isinstance(other.owner, elem.ConstantOp) for other in others):
+                    taken_of = _read_for(extreme.results[0]) if taken_of is None else taken_of
+                    if any(other not in seen and taken_of & _read_for(other) for other in others):
+                        continue
                 seen.add(user.results[0])
                 work.append((user.results[0], is_itself and isinstance(user, elem.ConvertOp)))
     return found
 
 
-def _is_of(op: Operation, value: SSAValue) -> bool:
-    """Whether an op computes something of a value and constants."""
-    others = [operand for operand in op.operands if operand is not value]
-    is_computed = isinstance(op, elem.ConvertOp | elem.TableOp)
-    return is_computed and all(isinstance(other.owner, elem.ConstantOp) for other in others)
+def _read_for(value: SSAValue) -> set[SSAValue]:
+    """The tensors that a value is computed from, by whatever ops of its nest."""
+    work, seen, found = [value], {value}, set[SSAValue]()
+    while work:
+        owner = work.pop().owner
+        if isinstance(owner, loops.LoadOp):
+            found.add(_root_of(owner.source))
+        elif isinstance(owner, Operation):
+            needed = [owner.yielded] if isinstance(owner, loops.ReduceOp) else []
+            new = [one for one in (*owner.operands, *needed) if one not in seen]
+            seen.update(new)
+            work += new
+    return found
 
 
 def is_step(op: Operation) -> bool:

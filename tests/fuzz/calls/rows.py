@@ -223,6 +223,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "!{out} = {e}.float().view(torch.int32)", "!{out} = {b}.any({axis})", "!{out} = {b}.cumsum(0)",
         "{out} = {h}.sum({axis})", "{out} = {h}.softmax({axis})", "!{out} = ~{b}",
         "{out} = ({h} == {h}.amax({axis}, keepdim=True)).any({axis})",
+        "{out} = {h}.amax({axis})", "{out} = {h}.amin({axis}, keepdim=True)", "{out} = {h} - {h}.amax()",
         "!{out} = {e}.to(torch.int16).float()", "{out} = torch.where({b}, {h}, {f})", "!{out} = {e}.type_as({n})",
         "{h}.add_({f})", "{out} = torch.mean({n}, dtype=torch.float64)", "!{out} = {i}.clamp(max={k}) > 1",
         "!{out} = torch.bucketize({e}, torch.arange(-2., 3., device={e}.device))",
