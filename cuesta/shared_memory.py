@@ -8,6 +8,9 @@ writes where those of the first call were, beside what it is given. All of that 
     f(x, y): x.add_(1); return y * 2        f(zeros(3), zeros(3)), then f(z, z.view(3))
                                             f(z[1:4], z[:3]), then f(z[:3], z[2:5])
 
+Nor does it ask whether an input still lies where the tensor does that it was made a view of: one that was given other
+data (`x.data = y`) does not, and all would be made anew in the old memory.
+
 So a graph that writes to an input looks before each call where its inputs lie, and eager runs what lies otherwise.
 
 Source: `merge_view_inputs` of torch/_functorch/_aot_autograd/runtime_wrappers.py, `compute_overlapping_inputs` of
@@ -175,6 +178,9 @@ def _lie_as_before(places: Sequence[Place], tensors: Sequence[torch.Tensor], add
             if place.start is not None and begin != place.start:
                 return False
             if memories.setdefault(place.memory, address - begin) != address - begin:
+                return False
+            base = tensor._base  # of which AOTAutograd makes them anew
+            if base is not None and memory_of(base) != memory_of(tensor):
                 return False
     ranges.sort(key=itemgetter(0))
     reached: list[tuple[int, int, Place]] = []

@@ -1,5 +1,5 @@
-"""A function that gives an argument other data (`x.data = y`) is compiled again for other sizes of it: put right for the
-whole process, when torch looks the backend up.
+"""A function that gives an argument other data (`x.data = y`) is compiled again for other sizes of it: put right for
+the whole process, when torch looks the backend up.
 
 Dynamo stops tracking the argument then, and means to track what comes of it, which it does not: symbols of its sizes
 come from nowhere, and what the function has asked about them (`x.shape[0] > 3`) is checked at no later call. The

@@ -1,4 +1,4 @@
-"""Functions that write to an argument, called with arguments that share memory in another way than in the first call."""
+"""Functions that write to an argument, called with arguments that share memory otherwise than in the first call."""
 
 from __future__ import annotations
 
@@ -70,6 +70,22 @@ def test_inputs_share_memory_as_the_call_says(program: str, name: str, dynamic: 
     """The program for two tensors did not see the update of one by the other; that for two views wrote elsewhere."""
     said = check(PROGRAMS[program], CALLS[name], dynamic)
     assert dynamic or len(said) == 1, "a warning, once"
+
+
+def test_a_view_that_was_given_other_data_lies_where_these_do() -> None:
+    """120000974: after a break the two inputs were made anew in the memory that x had left."""
+
+    def function(x: Tensor) -> Tensor:
+        x.data = x.data * 2
+        turned = x.T
+        torch._dynamo.graph_break()
+        turned.add_(1)
+        return x * 1
+
+    def view() -> list[Tensor]:
+        return [torch.arange(10.0).view(1, 5, 2)[..., 1]]
+
+    assert len(check(function, [view, view])) == 1
 
 
 def test_a_part_of_a_subclass_that_is_shared_later() -> None:

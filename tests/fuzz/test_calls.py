@@ -604,6 +604,17 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "120000974": Case(
+        ["x = numbers(59, torch.float32, a, c, 2)[..., 1]"], ["x"], [],
+        ["x.data = x.data * 2", "v = x.T", "torch._dynamo.graph_break()", "v.add_(v)"], "(-x, v.view(-1))",
+        [(1, 5, 8)], {}, "",
+    ),
+    "arguments that share memory later": Case(
+        ["z = numbers(3, torch.float32, 9)", "x = z[a : a + 3]",
+         "y = z[b : b + 3] if b < 7 else numbers(4, torch.float32, 3)"],
+        ["x", "y"], ["z"], ["x.add_(1)", "v = y * 2"], "v", [(1, 7, 1), (1, 2, 1), (4, 3, 1), (2, 2, 1), (3, 8, 1)],
+        {}, "",
+    ),
     "113000317": Case(
         ["x = distributed(numbers(91, torch.float32), None)", "z = distributed(numbers(10, torch.float16), None)"],
         ["x", "z"], [],

@@ -173,8 +173,8 @@ def _is_read_by_others(nest: loops.NestOp, extreme: loops.ReduceOp) -> bool:
 
 
 def _stores_of(extreme: loops.ReduceOp) -> list[loops.StoreOp]:
-    """Where an extreme goes to memory, whatever it is converted to on the way; and what is computed, element by element,
-    of it and of what does not come from where it was taken, rounded to 16 bits.
+    """Where an extreme goes to memory, whatever it is converted to on the way; and where that goes, in 16 bits, which
+    is computed of it, element by element, and of what does not come from where it was taken.
 
     Near miss: a softmax, which is of the greatest and of the numbers themselves.
     """
