@@ -167,14 +167,14 @@ def _lie_apart(sizes: Sequence[int], addresses: Sequence[int], written: Sequence
 
 def _lie_as_before(places: Sequence[Place], tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
     """Whether those that shared memory begin where they did in it, and none of the others meets what is written to."""
-    memories: dict[int, int] = {}
+    memories: dict[int, Any] = {}
     ranges: list[tuple[int, int, Place]] = []
     for place, tensor, address in zip(places, tensors, addresses, strict=True):
         size = _size_of(tensor) if place.size is None else place.size
         if size and address:
             ranges.append((address, address + size, place))
         if place.memory is not None:
-            begin = tensor.storage_offset() * tensor.itemsize
+            begin: Any = tensor.storage_offset() * tensor.itemsize
             if place.start is not None and begin != place.start:
                 return False
             if memories.setdefault(place.memory, address - begin) != address - begin:

@@ -13,7 +13,9 @@ from tests.support.triton_interpreter import parse
 
 
 def test_ctypes_takes_what_a_native_call_may_be_given() -> None:
-    ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * wrapper.MOST_PARAMETERS))
+    pointers = [ctypes.c_void_p] * wrapper.MOST_PARAMETERS
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, *pointers)(lambda *given: sum(map(int, given)))
+    assert call(*range(1, len(pointers) + 1)) == sum(range(len(pointers) + 1))
 
 
 def test_a_run_of_kernels_with_many_buffers_is_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
