@@ -1,15 +1,18 @@
-"""What AOTAutograd forgets of the parts of tensor subclasses: that a result lies in one, or another input."""
+"""What AOTAutograd forgets of the parts of tensor subclasses: that a result lies in one, or another input; and of the
+parts of complex numbers: that an operator writes to one.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any, cast
 
 from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import name_of, parts_of, value_of, written_by
+from cuesta.lowering.capture.dynamo_graph import name_of, nodes_behind, parts_of, value_of, written_by
 from cuesta.lowering.capture.memory_ranges import may_meet, memory_of
 
 
@@ -59,4 +62,26 @@ def lost_update_of_a_part(gm: GraphModule) -> str | None:
     return None
 
 
-__all__ = ["lost_update_of_a_part", "lost_view_of_a_part"]
+def lost_part_of_a_number(gm: GraphModule) -> str | None:
+    """The call of somebody's operator, if there is one, that writes to real numbers that are parts of complex ones:
+    library.shift_(x.real). AOTAutograd makes the view anew by `as_strided` of the complex tensor, with strides of real
+    numbers: beyond the memory, which raises, or elsewhere in it (with every backend of torch 2.11 and 2.13).
+
+    Near miss: x.view(torch.float32), which it makes anew as that.
+
+    Source: `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
+    """
+    from cuesta.lowering.capture.lost_in_views import is_somebodys
+
+    for node in gm.graph.nodes:
+        for written in written_by(node) if node.op == "call_function" and is_somebodys(node) else ():
+            chain = (written, *nodes_behind(written))
+            for view, base in pairwise(chain):
+                of_numbers = isinstance(value_of(base), Tensor) and cast("Tensor", value_of(base)).is_complex()
+                is_real = isinstance(value_of(view), Tensor) and not cast("Tensor", value_of(view)).is_complex()
+                if of_numbers and is_real and name_of(view) != "view":
+                    return f"{name_of(node)} writes to parts of complex numbers"
+    return None
+
+
+__all__ = ["lost_part_of_a_number", "lost_update_of_a_part", "lost_view_of_a_part"]

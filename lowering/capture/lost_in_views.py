@@ -27,7 +27,11 @@ from cuesta.lowering.capture.dynamo_graph import (
     views_behind,
     written_by,
 )
-from cuesta.lowering.capture.lost_in_parts import lost_update_of_a_part, lost_view_of_a_part
+from cuesta.lowering.capture.lost_in_parts import (
+    lost_part_of_a_number,
+    lost_update_of_a_part,
+    lost_view_of_a_part,
+)
 from cuesta.lowering.capture.memory_ranges import (
     fills_memory,
     first_and_last,
@@ -561,6 +565,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_view_of_a_subclass,
     lost_view_of_a_part,
     lost_update_of_a_part,
+    lost_part_of_a_number,
     lost_address,
     lost_rank,
     lost_leaf,

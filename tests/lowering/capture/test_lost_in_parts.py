@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tests.fuzz.calls import scope
+from tests.fuzz.calls.operators import fuzz
 from tests.fuzz.calls.scope import Pair, Shard, distributed
 
 Inputs = Callable[[], list[Tensor]]
@@ -111,3 +112,24 @@ def test_parts_that_lie_apart_are_compiled(writing: str, name: str) -> None:
 @pytest.mark.parametrize("name", SHARED)
 def test_what_is_only_read_is_compiled(name: str) -> None:
     assert not check(lambda x, y: (x * 2, y + 1), SHARED[name])
+
+
+WRITTEN: dict[str, Callable[[Tensor], Any]] = {
+    "real": lambda x: (fuzz.shift_(x.real, 0.5), x * 1)[1],
+    "imaginary, in a row": lambda x: (y := (x * 1).imag, fuzz.shift_(y.view(-1), 0.5), y)[2],
+    "both": lambda x: (y := torch.view_as_real(x * 1), fuzz.shift_(y[..., 1], 0.5), y)[2],
+    "another type": lambda x: (fuzz.shift_(x.view(torch.float32), 0.5), x * 1)[1],
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_operator_writes_to_parts_of_complex_numbers(name: str) -> None:
+    """120002215, 121001709, 121002728, 121002794: raised, with every backend, or wrote elsewhere."""
+    found: list[Any] = []
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for call in (WRITTEN[name], torch.compile(WRITTEN[name], backend="cuesta", options={"cache": False})):
+            x = torch.complex(torch.arange(24.0), torch.arange(24.0) + 1).view(4, 6)[:2, :3]
+            found.append([call(x), x])
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+    assert any("parts of complex numbers" in str(one.message) for one in said) == (name != "another type")
