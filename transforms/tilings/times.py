@@ -55,16 +55,19 @@ class Coefficients:
     """What the terms weigh. Units: rates for each processor and clock; latencies in clocks.
 
     A digit, in float adds, was found beside the others: with 10, 20 and 40 of them what is chosen among the tilings of
-    337 nests on an H100 takes 1.043, 1.040 and 1.040 times the best, and 1.045 when they are not counted. So were steps
+    337 nests on an H100 takes 1.043, 1.040 and 1.040 times the best, and 1.045 when they are not counted; 40 since work
+    is that of warps. So were steps
     of scans: the times of 28 nests are 0.28 off in the mean (powers of e), 0.57 when each lane counted alike.
 
     Bytes for a broken sector are from two nests on an H100 that read rows of channels and store rows of pixels:
     softmaxes of 182,485 by 64 f32 in tiles of 8 to 128 rows (86, 64, 52, 46, 41 us), and running sums of 9 bf16 that
     are 54 bytes apart (56 us, 50 by this); among 898 other nests nothing is chosen otherwise.
 
-    Five are from 861 other nests on an H200 (`make bench-gpu-schedules`), where those before stayed as they were. What
-    is chosen by the model alone takes 1.054 times the best tiling of 694 of them, 1.062 before, and its predictions are
-    0.16 off, not 0.20. `start`: the fastest kernels of more than 2000 programs of 1 to 4 warps took 145 to 160 clocks
+    Those from `work` on that have a say in what is waited for (`work`, `step` to `program`), and the five below, are
+    from 861 other nests on an H200 (`make bench-gpu-schedules`), where the rest stayed as it was. What the model alone
+    chooses takes 1.049 times the best tiling of 694 of them, 1.060 before. `work`: each warp does 4.4 adds of its lanes
+    in a clock, since what it computes next waits for what it computed; so a processor does as many more as it has warps
+    at work. `start`: the fastest kernels of more than 2000 programs of 1 to 4 warps took 145 to 160 clocks
     of a processor for each, whatever these did; 171 us, where the same elements in fewer programs took 75. `exchanged`:
     a layer norm of 13 channels of each of 4.2 million pixels took 2 clocks for each row of each warp but one (115 us by
     one warp, 335 by 4, 1190 by 16). `call`: norms of 4 f32 with 4, 8 and 16 elements of a thread took 36, 40 and 77 us.
@@ -76,16 +79,16 @@ class Coefficients:
     cache: float = 82.5
     loads: float = 188.0
     lines: float = 0.66
-    work: float = 132.0
-    digit: float = 20.0
+    work: float = 4.4
+    digit: float = 40.0
     shuffles: float = 70.0
     scans: float = 50.0
     spilled: float = 81.0
-    step: float = 915.0
-    single_step: float = 128.0
-    meet: float = 712.0
-    crossing: float = 12.1
-    program: float = 450.0
+    step: float = 575.0
+    single_step: float = 34.0
+    meet: float = 400.0
+    crossing: float = 3.0
+    program: float = 800.0
     launch: float = 9400.0
     elements: float = 1.19
     kept: float = 0.195
@@ -94,7 +97,7 @@ class Coefficients:
     again: float = 1.35
     broken: float = 64.0
     exchanged: float = 0.5
-    call: float = 300.0
+    call: float = 330.0
     start: float = 158.0
     norm: float = 1.81
 
@@ -161,7 +164,8 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
         c.cache / (f.cache * own),
         c.loads / (f.loads * own),
         c.lines / (f.lines * own),
-        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
+        (c.work + f.digit * c.digits) / (f.work * own * at_work)
+        + (c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
         + c.calls * f.call / (WARP * own * at_work)
         + c.exchanged / (f.exchanged * own),
         max(1.0, c.programs / (processors * resident))

@@ -455,11 +455,9 @@ class _Chooser:
             found = many_rows(rows, height, lanes, self.width(), self.machine)
             found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
             if found is not None:
-                self.settled = True
                 return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         if height > 1 and shortest and not running:
-            self.settled |= self.width() < 4  # the model takes few elements of a thread for worse than they are
             tiling["warps"] = shortest_warps(self.width())
         return tiling
 
@@ -477,8 +475,6 @@ class _Chooser:
             aligned=self.begin_at_sectors(root, leaves, axis),
             stores=any(access.is_store for leaf in leaves for access in leaf.accesses),
         )  # fmt: skip
-        # The model knows no more of columns, and took up to 4 times the best; of narrow ones it does (129 us, not 220).
-        self.settled = not running and not flat
         reading = [(leaf, one) for leaf in leaves for one in self.large(leaf.accesses) if not one.is_store]
         if flat and not running and not indexed and columns.are_one_piece(self.analysis, axis, reading):
             tiling = columns.of_piece(self.points(axis), points, every // self.points(axis), self.machine)
