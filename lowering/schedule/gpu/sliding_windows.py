@@ -65,18 +65,18 @@ KEPT = 64
 
 Source: from what ptxas spills of depthwise convolutions of 3 by 3 to 7 by 7 (sm_90).
 """
-SHARED = 0.8
+SHARED = 0.95
 """The share of the loads of points alone that is left at most: windows that do not overlap may share a bias, which is
-nothing (a maximum over 4 x 4 x 4 of 32x240x24x24x24 f32 with one took 249 us on an H100 when it slid, 157 when not), or
-places of the next row beyond the end of theirs, which are masked: 4 by 4 of 1025 by 12, 122 us on an H200, 92 when not.
+nothing. A maximum over 4 x 4 x 4 of 32x240x24x24x24 f32 with one took 249 us on an H100 when it slid, 157 when not.
 
-Source: the least that windows share which are measured to gain, 3 x 3 in steps of 2 by four, is 0.75.
+Source: a definition: the least that windows share which overlap, 5 x 5 in steps of 4 by two, is 0.9.
 """
-FEWEST_POINTS = 5
-"""Of a window that slides by itself. Windows of 2 by 2, whose loads mostly hit the first cache, took 1.06 and 1.33
-times as long as points alone where they did.
+BARE, FEWEST_POINTS = 2.0, 5
+"""Of a window that slides by itself, where nothing much is computed of its points, in float adds. Maxima over 2 by 2,
+whose loads mostly hit the first cache, took 1.06 and 1.33 times as long as points alone where they did. The gradient of
+a pooling of 3 by 3 in steps of 2, which compares a place for each of its 2 by 2, takes half as long when it slides.
 
-Source: from tilings of 21 nests with windows on an H200 (`make bench-gpu-schedules`).
+Source: from tilings of 21 nests with windows on an H200 (`make bench-gpu-schedules`); the sweep of `make bench-gpu`.
 """
 SHARED_ALONE = 0.6
 """`SHARED` of programs that slide nowhere, whose lanes have neighbours. Of windows of 8, 0.34 of the loads are left;
@@ -330,13 +330,15 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
     window = max(math.prod(static(analysis, each) for each in loop.axes) for loop in analysis.root.loops)
-    if wanted is None and window < FEWEST_POINTS:
+    if wanted is None and window < FEWEST_POINTS and max(loop.work for loop in analysis.root.loops) <= BARE:
         return None
     found: list[tuple[float, float, Slide]] = []
     for axis in axes[:-1]:
         size = analysis.sizes[axis]
         # The lanes of a program go along the other axes.
         if not isinstance(size, int) or (wanted is None and points < size * WARPS * WARP):
+            continue
+        if wanted is None and not overlap(analysis, axis):
             continue
         alone = cost(analysis, axis, 1)
         for distance in range(2, FARTHEST + 1) if wanted is None else (wanted,):
@@ -362,6 +364,25 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
         return slide
     as_fast = [one for one in found if one[0] <= AS_FAST * least]
     return min(as_fast, key=lambda one: (one[1], one[0]))[2]
+
+
+def overlap(analysis: NestAnalysis, axis: int) -> bool:
+    """Whether neighbours along an axis have windows with a common place: steps of 2 places, and windows of 3. Steps of
+    4 and windows of 4 have none, though the place after the last of a row is the first of the next: it is masked, and
+    4 by 4 of 1025 by 12 took 122 us on an H200, 92 when they did not slide.
+    """
+    for loop in analysis.root.loops:
+        for access in loop.accesses:
+            apart = sym.coefficient(access.address, axis)
+            if not access.width or access.is_store or not access.varies >> analysis.root.axes[-1] & 1:
+                continue
+            if not isinstance(apart, int):
+                return True
+            for each in loop.axes:
+                step = sym.coefficient(access.address, each)
+                if not isinstance(step, int) or (step and apart % step == 0 and apart < step * static(analysis, each)):
+                    return True
+    return False
 
 
 def beside_alone(analysis: NestAnalysis, machine: Machine, beside: int) -> Slide | None:
