@@ -117,9 +117,12 @@ class Shape:
         return min(self.groups, default=(0.0, ((-1, 1),)))[1][0][0]
 
 
-def pieces(use: Use, aligned: bool, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> float:
-    """The pieces of `size` bytes that lanes touch, which `steps` tell: bytes from lane to lane, and lanes."""
-    run, runs, width = use.width, scattered, use.width
+def pieces(use: Use, aligned: bool, steps: Sequence[tuple[int, float]], scattered: float, size: int) -> float:
+    """The pieces of `size` bytes that lanes touch, which `steps` tell: bytes from lane to lane, and lanes, of which the
+    last may be a part of a row, in the mean.
+    """
+    width = use.width
+    run, runs = float(width), float(scattered)
     for step, lanes in steps:
         if step <= run or (step < size and runs == scattered):
             run += (lanes - 1) * step

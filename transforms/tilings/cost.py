@@ -297,8 +297,8 @@ class _Counting:
         # A warp goes along what is nearest, as far as that goes.
         mine = vector // width
         left = float(WARP * mine)
-        of_warp: list[tuple[int, int]] = []
-        loose = 1
+        of_warp: list[tuple[int, float]] = []
+        loose = 1.0
         for _, group in shape.groups:
             for axis, lanes in group:
                 if left <= 1:
