@@ -455,6 +455,7 @@ class _Chooser:
             found = many_rows(rows, height, lanes, self.width(), self.machine)
             found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
             if found is not None:
+                self.settled = True
                 return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         if height > 1 and shortest and not running:
