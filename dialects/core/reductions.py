@@ -72,13 +72,6 @@ JOINS: Mapping[str, str] = {kind: row.join for kind, row in REDUCTIONS.items() i
 EXTREMES: Mapping[str, str] = {kind: row.extreme for kind, row in REDUCTIONS.items() if row.extreme}
 """The arg-reductions, and for each the kind that gives its first result alone."""
 
-AT_ONCE = 8
-"""Rounds of a serial reduction to a place on a GPU whose loads are begun together: LLVM writes out those of sums, not
-of what has a comparison and two selections in each, and each round waited for memory.
-
-Source: places of minima of 26 f32 on an H200, 17.1 us and 12; machine code: of 8 rounds all loads come first.
-"""
-
 
 def identity(kind: str, value: Attribute) -> float | int:
     """What changes nothing: the result of a reduction or a scan over no points, of values of a type.

@@ -61,7 +61,7 @@ def usual_step(access: Access, axis: int, analysis: NestAnalysis) -> int | None:
     here = [analysis.estimate(size) // 2 for size in analysis.sizes]
     symbols = {name: analysis.estimate(sym.symbol(name)) for name in address.symbols}
     steps: set[int] = set()
-    for quarter in (1, 2, 3):
+    for quarter in (1, 2, 3):  # and by 1, 2 and 3 off multiples of 6, where mod 2 and mod 3 do not agree
         here[axis] = analysis.estimate(analysis.sizes[axis]) * quarter // 4 // 6 * 6 + quarter
         before = sym.evaluate(address, here, symbols)
         here[axis] += 1

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
-from cuesta.dialects.core.reductions import AT_ONCE, EXTREMES
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.descriptors import Described, Descriptor, described_loads
 from cuesta.dialects.kernel.shapes import Shape, shape_of
@@ -46,6 +46,12 @@ _UNROLLED = 16
 _WRITTEN = 32
 """The most rounds of serial loops one in the other that Triton is to unroll; LLVM unrolls the outer ones, and takes a
 tenth of the time. An average of 11 by 11 elements compiles in 0.08 s in place of 0.7, to the same machine code.
+"""
+_AT_ONCE = 8
+"""Rounds of a serial reduction to a place whose loads are begun together: LLVM writes out those of sums, not
+of what has a comparison and two selections in each, and each round waited for memory.
+
+Source: places of minima of 26 f32 on an H200, 17.1 us and 12; machine code: of 8 rounds all loads come first.
 """
 _LEAST_NORMAL = 1.2e-38
 """Triton takes a literal below for an f64."""
@@ -475,7 +481,7 @@ class KernelEmitter:
         if self.counters.pop(variable, None) is not None:
             self.short.pop()
         if not unrolled and last and _seeks_a_place(op):
-            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={AT_ONCE}):")
+            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={_AT_ONCE}):")
             return
         self.leave(f"for {counter} in {'tl.static_range' if unrolled else 'range'}({low}, {high}):")
 

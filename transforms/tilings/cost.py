@@ -11,7 +11,6 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.core.reductions import AT_ONCE, EXTREMES
 from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
@@ -24,11 +23,6 @@ Around = tuple[tuple[int, int, int], ...]
 """What a program goes through step by step: axes, how many points a step is, and how many steps."""
 
 
-WRITTEN = 16
-"""Rounds of a serial loop that are written out, whatever is in them.
-
-Source: the code generator's choice (`targets/triton/emit_kernel.py`).
-"""
 NEAR = 192 << 10
 """Bytes of the first-level cache that programs of a processor share.
 
@@ -161,10 +155,8 @@ class _Counting:
                 programs = programs // max(1, points) * -(-points // lanes)
         self.programs = programs
         self.tiles = tiles
-        self.again = self.cache = self.loads = self.lines = self.work = self.calls = self.digits = self.shuffles = (
-            self.scans
-        ) = 0.0
-        self.broken = 0.0
+        self.again = self.cache = self.loads = self.lines = self.broken = 0.0
+        self.work = self.calls = self.digits = self.shuffles = self.scans = 0.0
         self.steps = self.single_steps = self.meets = self.crossing = 0.0
         self.exchanged = self.kept = self.values = self.pointers = 0.0
         self.most = self.outer
@@ -232,8 +224,6 @@ class _Counting:
             # What a lane loads after it has stored waits for memory each time: nobody knows that they do not overlap.
             if loop is costs.root or lanes > self.outer or times == 1 or any(use.stored for use in costs.uses[loop]):
                 self.steps += times
-            elif isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES and times > WRITTEN:
-                self.steps += times / AT_ONCE
             else:
                 self.single_steps += times
         sizes = costs.sizes

@@ -134,7 +134,9 @@ class Counts:
     crossing: float
     """Reductions that its warps do together."""
     exchanged: float
-    """Rows of which warps tell each other what they came to, where each has many side by side."""
+    """Words that warps tell each other: of each row that they share, where they have many side by side, what each of
+    them but one came to.
+    """
     elements: float
     """Of a thread, of one value."""
     kept: float

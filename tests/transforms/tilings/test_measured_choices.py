@@ -70,6 +70,13 @@ def test_windows_that_share_much_still_slide() -> None:
     assert choose(large("f32 8x96x64x64x16 | max_pool 3 1 1"), REFERENCE).slides
 
 
+def test_gradients_of_pooling_slide() -> None:
+    """Four places of each point are compared: 329 us on an H200 when they do not, 133 when they do."""
+    every = nests_in(on_cuda(import_graph(traced("bf16 64x64x112x112 train | max_pool 3 2 1", "cpu")).module))
+    sliding = [choose(analysed(one), REFERENCE).slides for one in every]
+    assert sliding == [True, True], "the forward pass, and the backward pass"
+
+
 def test_programs_begin_one_after_the_other() -> None:
     """Nothing else that many small programs do hides it; few do not notice."""
     costs = TileCosts(large("bf16 279308x3x81x1 | roll 0"), REFERENCE)
