@@ -67,9 +67,9 @@ class Loop:
     accesses: list[Access] = field(default_factory=list[Access])
     loops: list[Loop] = field(default_factory=list["Loop"])
     work: float = 0.0
+    """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
     subroutines: int = 0
     """Ops of a point that a GPU calls subroutines for."""
-    """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
     running: float = 0.0
     """The weight of a step of the running values of a scan."""
     values: int = 1

@@ -61,6 +61,7 @@ class TileCosts:
         }
         self.beside = {loop: side_by_side(uses) for loop, uses in self.uses.items()}
         """Parts of one tensor that a point touches, by what touches them."""
+        self.far = self._far()
         self.along: dict[Loop, Loop] = {}
         """Of reductions that go over their points with one before them, that one."""
         for loop in self.root.walk():
@@ -76,6 +77,32 @@ class TileCosts:
             known = math.prod(self.analysis.estimate(size) for size in sizes) * byte_width(tensor)
             self._held[tensor] = known
         return known
+
+    def _far(self) -> dict[Use, list[tuple[int, float]]]:
+        """Of what is read for every index of an axis, in turn: those axes, and how much of it no cache has any more when
+        its turn comes again. Programs go through the parallel axes in order, so that whatever the axes within that one
+        touch lies between.
+        """
+        every = [use for uses in self.uses.values() for use in uses]
+        if sum({use.source: use.touched for use in every}.values()) <= self.machine.cache // 2:
+            return {}
+        loops = [axis for axis in range(len(self.sizes)) if axis not in self.axes]
+        within = {
+            use: use.width * math.prod(self.sizes[axis] for axis in loops if use.moves[axis] or axis in use.data)
+            for use in every
+        }
+        far: dict[Use, list[tuple[int, float]]] = {}
+        for axis in reversed(self.axes):
+            between: dict[SSAValue, int] = {}
+            for use in every:
+                between[use.source] = max(between.get(use.source, 0), min(within[use], use.touched))
+            share = min(1.0, 2.0 * sum(between.values()) / self.machine.cache - 1.0)
+            for use in every:
+                if use.moves[axis] or axis in use.data:
+                    within[use] *= self.sizes[axis]
+                elif share > 0.0 and not use.stored:
+                    far.setdefault(use, []).append((axis, share))
+        return far
 
     def stride(self, access: Access, axis: int) -> int | None:
         """By how many elements an access moves along an axis, in the middle of the nest; None where data say."""
@@ -134,8 +161,8 @@ class _Counting:
         sizes, axes = costs.sizes, costs.axes
         reduces = bool(costs.root.loops)
         self.plain = not reduces
-        """Whether there are no loops. In those, what lanes share and what is no vector weighs less than is said here:
-        counted there, too, what is chosen of 668 measured nests took 1.063 of the best, and 1.061 so.
+        """Whether there are no loops. In those, what is no vector weighs less than is said here: counted there, too, what
+        is chosen of 668 measured nests took 1.063 of the best, and 1.061 so.
         """
         self.inner = choices.get("lanes", 1) if reduces else 1
         rows = choices.get("rows" if reduces else "lanes", 1)
@@ -217,6 +244,8 @@ class _Counting:
             else:
                 self.seen.add(use.key)
                 self.touched[use.source] = max(self.touched.get(use.source, 0), use.touched)
+                if far := costs.far.get(use):
+                    self.again += use.touched * (self.turns(far) - 1.0)
             if persistent and not use.stored:
                 self.kept += padded / threads
         self.pointers, self.values = max(self.pointers, pointers), max(self.values, values)
@@ -242,6 +271,11 @@ class _Counting:
             within = (*around, (axes[0], dict(group).get(axes[0], 1), rounds)) if rounds > 1 else around
             self.walk(inner, [*tiles, group], within, times * rounds, lanes * own, rounds == 1)
             self.exchange(inner, [*tiles, group], times, rounds, lanes, own)
+
+    def turns(self, far: Sequence[tuple[int, float]]) -> float:
+        """How often memory is asked for what is read for every index of some axes in turn."""
+        lanes = {axis: lanes for group in self.tiles for axis, lanes in group}
+        return math.prod(1.0 + share * (-(-self.costs.sizes[axis] // lanes.get(axis, 1)) - 1) for axis, share in far)
 
     def shape(self, use: Use, tiles: list[Group]) -> Shape:
         """What the lanes of a tile find."""
@@ -286,6 +320,8 @@ class _Counting:
         self.loads += total * max(self.threads, single)
         # A warp goes along what is nearest, as far as that goes.
         mine = vector // width
+        if not self.plain:
+            together = min(together, max(1, shape.padded // self.threads))
         left = float(WARP * mine)
         of_warp: list[tuple[int, float]] = []
         loose = 1.0
@@ -297,7 +333,7 @@ class _Counting:
                     loose *= min(lanes, left)
                 elif not (move := moves[axis]):
                     continue
-                elif together > mine and self.plain and axis == shape.nearest:
+                elif together > mine and axis == shape.nearest:
                     threads = max(1, min(lanes // together, WARP))
                     of_warp += [(move, mine), (move * together, threads)]
                     lanes = mine * threads

@@ -125,6 +125,11 @@ def many_rows(rows: int, height: int, lanes: int, width: int, machine: Machine) 
     return {"rows": 2 * height, "lanes": lanes, "warps": max(1, 2 * height * lanes * 4 // MANY_ROWS_BYTES)}
 
 
+def _moves(access: Access, axes: Sequence[int]) -> list[int]:
+    """By how many elements an access moves along axes, where that is a number."""
+    return [move for axis in axes if isinstance(move := sym.coefficient(access.address, axis), int)]
+
+
 def odd_rows(root: Loop, leaves: Sequence[Loop], lanes: int, points: int, rows: int, machine: Machine) -> Tiling | None:
     """The tile of rows of which every second one begins where no pair of elements does; None of others. `along` is left
     to the caller.
@@ -137,6 +142,7 @@ def odd_rows(root: Loop, leaves: Sequence[Loop], lanes: int, points: int, rows: 
         and len(leaf.axes) == 1
         and sym.coefficient(access.address, leaf.axes[0]) == 1
         and not access.moves_by(2 * access.width, root.axes)
+        and not any(0 < abs(move) < points for move in _moves(access, root.axes))  # windows that share elements
         for access, leaf in every
     ):
         return None
