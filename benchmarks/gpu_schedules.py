@@ -78,6 +78,26 @@ def bound(row: Row) -> float:
     return row["times"][0] / min(time for time in row["times"] if time > 0)
 
 
+def report(rows: Sequence[Row], path: Path) -> None:
+    """Writes what was measured, and prints how far from the best is what is chosen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows))
+    good = [row for row in rows if len(row.get("times", ())) > 1 and 0 < row["times"][0] < math.inf]
+    for row in sorted(good, key=bound)[-12:]:
+        best = row["choices"][row["times"].index(min(row["times"]))]
+        print(f"{bound(row):.2f}  {row['times'][0]:.1f} µs, {min(row['times']):.1f} with {best}: {row['line']}")
+    for row in rows:
+        if "error" in row:
+            print(f"{row['error']}: {row['line']}")
+    if good:
+        mean = statistics.geometric_mean(map(bound, good))
+        print(
+            f"{len(good)} nests of {len(rows)}; chosen next to best: {mean:.3f} (geometric mean), "
+            f"{max(map(bound, good)):.2f} at most",
+            flush=True,
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_schedules", description=__doc__)
@@ -117,23 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             except multiprocessing.TimeoutError:
                 print("time is up: the rest is left out")
                 break
+        report(rows, Path(options.json))  # before workers are ended, which may not end
         pool.terminate()
-    path = Path(options.json)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rows))
-    good = [row for row in rows if len(row.get("times", ())) > 1 and 0 < row["times"][0] < math.inf]
-    for row in sorted(good, key=bound)[-12:]:
-        best = row["choices"][row["times"].index(min(row["times"]))]
-        print(f"{bound(row):.2f}  {row['times'][0]:.1f} µs, {min(row['times']):.1f} with {best}: {row['line']}")
-    for row in rows:
-        if "error" in row:
-            print(f"{row['error']}: {row['line']}")
-    if good:
-        mean = statistics.geometric_mean(map(bound, good))
-        print(
-            f"{len(good)} nests of {len(rows)}; chosen next to best: {mean:.3f} (geometric mean), "
-            f"{max(map(bound, good)):.2f} at most"
-        )
 
 
 if __name__ == "__main__":

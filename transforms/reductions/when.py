@@ -35,6 +35,7 @@ from cuesta.transforms.reductions.members import Member, done_again, members_of,
 from cuesta.transforms.reductions.plan import plan_of
 from cuesta.transforms.reductions.scans_in_parts import splittable_scan
 from cuesta.transforms.tilings.cost import time_whole
+from cuesta.transforms.tilings.times import CLOCK, LAUNCH
 
 # On a processor
 
@@ -152,6 +153,13 @@ MEET = True
 """Whether programs that share a row may meet where no schedule says so.
 
 Source: a choice, `docs/decisions/016-programs-that-meet.md`.
+"""
+ALONE = 0.8
+"""The share of the time that rows take, fewer than there are processors, below which parts do: 68 rows of 32772 f32,
+which two stages read, took 24 us after the launch, and 13 in parts; 20 of 50176 bf16 15.8 and 7.5. Near misses: 31 of
+24576 f32 took 4.3 and 7.1, 128 of 65536 21.7 and 30.
+
+Source: from tilings and parts of 45 nests on an H200.
 """
 SURE = 0.93
 """The share of the cost of parts below which they do.
@@ -370,7 +378,7 @@ class _Facts:
             )
         whole = math.ceil(self.around / self.columns_of_program(machine)) if strips else programs
         rows = self.rows(stages, whole, machine, strips=strips)
-        points = self.rows_of_strip(machine) if strips else TILE
+        points = self.rows_of_strip(machine) if strips else max(LEAST, TILE // self.beside)
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
         if strips and whole < machine.processors and self.points > LONG_STRIP:
             most *= machine.share  # each step waits for memory: a processor alone has no more of it than its share
@@ -383,7 +391,25 @@ class _Facts:
         # channels, last, and 127 x 127 f32 took 37 us whole on an H100, where the model of tilings expects 13.
         starved = strips and self.points >= KEPT and self.around < self.strip(machine) * processors
         takes_apart = apart <= most and (meet or starved or not self.is_better_whole(machine))
+        takes_apart = takes_apart or not strips and self.waits_alone(programs, apart, machine)
         return _Points(meeting=meet, apart=points if takes_apart else 0, ahead=ahead)
+
+    @property
+    def beside(self) -> int:
+        """How many rows lie side by side, element by element, so that a program takes them all: a power of two."""
+        if not self.reads_strips():
+            return 1
+        reads = [access for member in self.members for _, access in self.large(member.reduction)]
+        return power_of_two(max(self.run(access, self.nest) // access.width for access in reads))
+
+    def waits_alone(self, programs: int, apart: float, machine: Machine) -> bool:
+        """Whether rows are so few that processors have none, and each of the others waits for memory alone; that is
+        what the model of tilings sees. `apart` is the cost of the parts.
+        """
+        if programs >= machine.processors:
+            return False
+        whole, _ = time_whole(self.nest, machine)
+        return apart <= ALONE * (whole - LAUNCH) * CLOCK * machine.memory_rate * machine.processors
 
     def is_better_whole(self, machine: Machine) -> bool:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows

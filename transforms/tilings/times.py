@@ -17,6 +17,8 @@ does.
 
 from __future__ import annotations
 
+import math
+
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.transforms.tilings.space import WARP
@@ -118,6 +120,11 @@ class Coefficients:
 
 
 REFERENCE = Coefficients()
+LAUNCH = REFERENCE.launch / CLOCK
+"""What every kernel takes, in µs.
+
+Source: a definition: that coefficient.
+"""
 
 
 @struct
@@ -175,9 +182,10 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
         for unsure in UNSURE
     ) / len(UNSURE)
     processors = machine.processors
-    busy = min(1.0, c.programs / processors)
-    own = busy * processors
-    at_work = max(1.0, min(resident, c.programs / processors)) * c.warps
+    # A processor that has one program more than others is the last to end.
+    each = max(1, math.ceil(c.programs / processors))
+    own = c.programs / each
+    at_work = max(1.0, min(resident, each)) * c.warps
     issued = min(1.0, at_work / FILLING) if c.scans else 1.0
     rate = f.work * max(1.0, c.elements / INDEPENDENT) ** 0.5
     terms = (
@@ -186,7 +194,7 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
         c.loads / (f.loads * own),
         c.lines / (f.lines * own),
         (c.work + f.digit * c.digits) / (rate * own * at_work)
-        + (c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
+        + (c.shuffles / f.shuffles + c.scans / f.scans) / (min(c.programs, processors) * issued)
         + c.calls * f.call / (WARP * own * at_work)
         + c.exchanged / (f.exchanged * own),
         max(1.0, c.programs / (processors * resident))
@@ -203,4 +211,4 @@ def ideal_of(counts: Counts, machine: Machine) -> float:
     return (REFERENCE.launch + counts.memory / (machine.memory_rate * machine.processors)) / CLOCK
 
 
-__all__ = ["CLOCK", "REFERENCE", "REGISTERS", "RESIDENT", "Coefficients", "Counts", "ideal_of", "time_of"]
+__all__ = ["CLOCK", "LAUNCH", "REFERENCE", "REGISTERS", "RESIDENT", "Coefficients", "Counts", "ideal_of", "time_of"]

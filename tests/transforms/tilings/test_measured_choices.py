@@ -56,6 +56,16 @@ CHOICES: dict[str, Callable[[NestAnalysis, Schedule], bool]] = {
     "f32 428x16x1025x12 last | max_pool 4 4 2": lambda nest, one: not one.slides,
     "f32 1024x2x33x256 | max_pool 2 1 0": lambda nest, one: not one.slides,
     "bf16 64x16x4096 | max_pool 4 2 2": lambda nest, one: not one.slides,
+    # Edges are nothing that is computed of points: 620 us where lanes slide, and 482.
+    "f32 4x4x127x98304 | max_pool 2 1 1": lambda nest, one: not one.slides,
+    # Windows that share elements are no rows of an odd length: 64 us, and 30.
+    "f32 2x1x4194305 | max_pool 11 2 3": lambda nest, one: not one.loops or tile(one) < 4096,
+    # Ten rows read the same four, and when the next one begins no cache has them any more: 113 us, and 61.
+    "f32 10x2097151 | batch_norm": lambda nest, one: len([a for a in one.parallel if (a.tile or 1) >= 8]) == 2,
+    # Programs of 32 warps, which have more registers than is thought, are alone on a processor: 1385 us, and 473.
+    "bf16 10x48x512x512 last | softmax 3": lambda nest, one: one.choices["warps"] <= 16,
+    # 145 programs take as long as 264: 12.2 us, and 8.
+    "f32 3x8193x26x3 | argmin 2": lambda nest, one: not 132 < programs(nest, one) < 250,
 }
 
 
