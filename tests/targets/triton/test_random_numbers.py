@@ -45,7 +45,7 @@ def test_words() -> None:
 
 PLACES = """
 func.func @main(%k : tensor<1xi64>) -> tensor<{0}x{1}xi64> {{
-  %y = loops.nest (%i : {0}, %j : {1}) outs(%o : tensor<{0}x{1}xi64>) {{
+  %y = loops.nest (%i : {0}, %j : {1}) outs(%o : tensor<{0}x{1}xi64>) schedule #loops.schedule<along = {3}, lanes = 1024, warps = 4> {{
     %key = loops.load %k[0] : tensor<1xi64>
     %place = loops.index [{2}] : i64
     %w = elem.random_word 1099511627776 of %key, %place : i64
@@ -57,18 +57,19 @@ func.func @main(%k : tensor<1xi64>) -> tensor<{0}x{1}xi64> {{
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rows", "columns", "place", "shared"),
+    ("rows", "columns", "place", "along", "shared"),
     [
-        (5, 128, "%i * 128 + %j", True),
-        (5, 99, "%i * 100 + %j", False),  # two axes that are one on a GPU
-        (5, 99, "%i * 99 + %j", True),
-        (3, 64, "%i * 63 + %j + 1", False),
-        (3, 64, "%i + %j * 3", False),
+        (5, 128, "%i * 128 + %j", 0, True),
+        (5, 99, "%i * 100 + %j", 0, False),  # two axes that are one on a GPU
+        (5, 99, "%i * 100 + %j", 1, True),  # rows, each of which begins at a place that four divide
+        (5, 99, "%i * 99 + %j", 0, True),
+        (3, 64, "%i * 63 + %j + 1", 0, False),
+        (3, 64, "%i + %j * 3", 0, False),
     ],
 )
-def test_words_of_places(rows: int, columns: int, place: str, shared: bool) -> None:
+def test_words_of_places(rows: int, columns: int, place: str, along: int, shared: bool) -> None:
     """The same bits, whether four places share a call or not."""
-    module = parse(PLACES.format(rows, columns, place))
+    module = parse(PLACES.format(rows, columns, place, along))
     key = torch.randint(-(2**63), 2**63 - 1, (1,), generator=torch.Generator().manual_seed(1))
     (expected,) = run_reference(module, [key])
     assert isinstance(expected, Tensor)

@@ -14,11 +14,11 @@ func.func @main(%x : tensor<1000x3xf32>) -> tensor<3x1000xf32> {
 
 // -----
 
-// Small windows of what lies channels last, written channels first: squares of channels and places.
-// CHECK:     kernel.for (%{{.*}} lanes 32) {
-// CHECK:       kernel.for (%{{.*}} lanes 32 dim 1) {
+// Small windows of what lies channels last, written channels first: tiles of channels and places.
+// CHECK:     kernel.for (%{{.*}} lanes 16) {
+// CHECK:       kernel.for (%{{.*}} lanes 64 dim 1) {
 // CHECK:         kernel.reduce maximum
-// CHECK:           kernel.load %x[{{.*}} : vector<32x32xf32>
+// CHECK:           kernel.load %x[{{.*}} : vector<16x64xf32>
 func.func @main(%x : tensor<1x40x18x66xf32, #aten.layout<strides = [47520, 1, 2640, 40]>>) -> tensor<1x40x9x33xf32> {
   %y = loops.nest (%n : 1, %c : 40, %i : 9, %j : 33) outs(%o : tensor<1x40x9x33xf32>) {
     %m = loops.reduce maximum (%k : 2, %l : 2) {
@@ -33,8 +33,8 @@ func.func @main(%x : tensor<1x40x18x66xf32, #aten.layout<strides = [47520, 1, 26
 // -----
 
 // Columns of a short axis that is not the last keep lanes along it.
-// CHECK:     kernel.for (%{{.*}} lanes 32) {
-// CHECK:       kernel.load %x[{{.*}} : vector<32x256xf32>
+// CHECK:     kernel.for (%{{.*}} lanes 64) {
+// CHECK:       kernel.load %x[{{.*}} : vector<64x64xf32>
 func.func @main(%x : tensor<16x256x84xf32>) -> tensor<84x16xf32> {
   %y = loops.nest (%c : 84, %p : 16) outs(%o : tensor<84x16xf32>) {
     %s = loops.reduce sum (%k : 256) {
