@@ -132,8 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         results = pool.imap_unordered(measure, tasks)
         for _ in tasks:
+            left = options.seconds - (perf_counter() - start)
             try:
-                rows += results.next(timeout=max(1.0, options.seconds - (perf_counter() - start)))
+                rows += results.next(timeout=max(0.0, left))
             except multiprocessing.TimeoutError:
                 print("time is up: the rest is left out")
                 break

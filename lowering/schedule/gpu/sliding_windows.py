@@ -24,15 +24,13 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
-from xdsl.ir import SSAValue
-
 from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.elem.work import WORK
-from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, tensor_type_of
+from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 from cuesta.transforms import thresholds
@@ -75,8 +73,7 @@ Source: a definition: the least that windows share which overlap, 5 x 5 in steps
 """
 BARE, FEWEST_POINTS = 2.0, 5
 """Of a window that slides by itself, where nothing much is computed of its points, in float adds. Maxima over 2 by 2,
-whose loads mostly hit the first cache, took 1.06 and 1.33 times as long as points alone where they did, and 1.14 and
-1.29 where they have edges, which is nothing that is computed of points. The gradient of
+whose loads mostly hit the first cache, took 1.06 and 1.33 times as long as points alone where they did. The gradient of
 a pooling of 3 by 3 in steps of 2, which compares a place for each of its 2 by 2, takes half as long when it slides.
 
 Source: from tilings of 21 nests with windows on an H200 (`make bench-gpu-schedules`); the sweep of `make bench-gpu`.
@@ -333,7 +330,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
     window = max(math.prod(static(analysis, each) for each in loop.axes) for loop in analysis.root.loops)
-    if wanted is None and window < FEWEST_POINTS and max(map(work_of_loaded, analysis.root.loops)) <= BARE:
+    if wanted is None and window < FEWEST_POINTS and max(loop.work for loop in analysis.root.loops) <= BARE:
         return None
     found: list[tuple[float, float, Slide]] = []
     for axis in axes[:-1]:
@@ -425,19 +422,6 @@ def written_ops(analysis: NestAnalysis, slid: Cost, axis: int) -> float:
         if isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES and loop.op.results[1].first_use:
             asked = ARGUMENT
     return ops + asked * slid.steps
-
-
-def work_of_loaded(loop: Loop) -> float:
-    """The weight of what is computed of what a point of a loop loads, in float adds: not of where it loads from."""
-    found: set[SSAValue] = set()
-    work = 0.0
-    for op in loop.op.body.ops:
-        if isinstance(op, loops.LoadOp):
-            found.update(op.results)
-        elif isinstance(op, elem.ElementwiseOp) and not found.isdisjoint(op.operands):
-            found.update(op.results)
-            work += WORK.get(type(op), 1.0)
-    return work
 
 
 def is_of_floats(op: elem.ElementwiseOp) -> bool:
