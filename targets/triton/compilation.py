@@ -14,6 +14,7 @@ from typing import Any
 from cuesta.dialects.core.architectures import FIRST_WITH_DESCRIPTORS
 from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode, inner_box, swizzle_of
 from cuesta.targets.python_functions import define
+from cuesta.targets.triton.mend_ptx import mended
 
 HEADER = """\
 import triton
@@ -70,9 +71,10 @@ def compile_kernel(kernel: KernelText, architecture: int, *, aligned: bool = Tru
     compiled = _compiled(kernel, ("cuda", architecture, 32), aligned)
     if kernel.plain:
         _check_descriptors(kernel, compiled.metadata.tensordesc_meta)
+    ptx = mended(compiled.asm["ptx"])
     return MachineCode(
         compiled.metadata.name,
-        compiled.asm["cubin"],
+        compiled.asm["cubin"] if ptx == compiled.asm["ptx"] else _assembled(ptx, kernel, architecture),
         compiled.metadata.shared,
         compiled.metadata.num_warps,
         _parameter_count(compiled.asm["ptx"], compiled.metadata.name),
@@ -87,10 +89,34 @@ def amd_assembly(kernel: KernelText, architecture: str) -> str:
     return str(_compiled(kernel, ("hip", architecture, 64), aligned=True).asm["amdgcn"])
 
 
+def _assembled(ptx: str, kernel: KernelText, architecture: int) -> bytes:
+    """The machine code of a kernel's PTX, by the assembler that Triton calls, with the same options."""
+    compiler: Any = importlib.import_module("triton.compiler.compiler")
+    backend = compiler.make_backend(_target(("cuda", architecture, 32)))
+    return backend.make_cubin(ptx, {}, backend.parse_options(_options(kernel, "cuda")), architecture)
+
+
+def _target(target: tuple[str, int | str, int]) -> Any:
+    return importlib.import_module("triton.backends.compiler").GPUTarget(*target)
+
+
+def _options(kernel: KernelText, backend: str) -> dict[str, Any]:
+    return {
+        "num_warps": kernel.warps,
+        "num_stages": kernel.stages,
+        **({"maxnreg": kernel.registers} if kernel.registers and backend == "cuda" else {}),
+        "enable_fp_fusion": False,  # a product is rounded before it is added to, as the program says
+        "debug": kernel.asserts,
+        "sanitize_overflow": False,  # integers wrap
+        # Whether libdevice's functions may give 0 for a denormal number. The quotient in `quick_functions`, which never
+        # comes to one, is shorter so.
+        "enable_reflect_ftz": "quick." in kernel.source,
+    }
+
+
 def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: bool) -> Any:
     """What Triton makes of a kernel for a backend, an architecture, and the threads of a warp."""
     triton = require_triton()
-    gpu: Any = importlib.import_module("triton.backends.compiler").GPUTarget(*target)
     make_source: Any = importlib.import_module("triton.compiler").ASTSource
     (function,) = functions_of(module_text([kernel]), [kernel.name])
     signature = dict(kernel.signature)
@@ -100,18 +126,7 @@ def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: b
             if kind.startswith("*"):
                 attributes[(position,)] = [["tt.divisibility", POINTER_ALIGNMENT]]
     source = make_source(function, signature, constexprs={}, attrs=attributes)
-    options = {
-        "num_warps": kernel.warps,
-        "num_stages": kernel.stages,
-        **({"maxnreg": kernel.registers} if kernel.registers and target[0] == "cuda" else {}),
-        "enable_fp_fusion": False,  # a product is rounded before it is added to, as the program says
-        "debug": kernel.asserts,
-        "sanitize_overflow": False,  # integers wrap
-        # Whether libdevice's functions may give 0 for a denormal number. The quotient in `quick_functions`, which never
-        # comes to one, is shorter so.
-        "enable_reflect_ftz": "quick." in kernel.source,
-    }
-    return triton.compile(source, target=gpu, options=options)
+    return triton.compile(source, target=_target(target), options=_options(kernel, target[0]))
 
 
 def _check_descriptors(kernel: KernelText, made: Sequence[Mapping[str, Any]]) -> None:
