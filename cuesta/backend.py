@@ -169,6 +169,7 @@ def _partition(
     from cuesta.lowering.capture.narrow_places import narrow_places
     from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
     from cuesta.lowering.capture.rows_in_parts import rows_in_parts
+    from cuesta.lowering.capture.saved_states import save_states_with_tensors
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
@@ -182,6 +183,7 @@ def _partition(
         forward, backward = min_cut_rematerialization_partition(
             gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
         )
+    save_states_with_tensors(forward, backward, num_fwd_outputs)
     save_logarithms(forward, backward)
     tell_saved_results(forward, num_fwd_outputs)
     # It is copied before it is compiled, and nobody calls the copy: no code for it either.

@@ -370,6 +370,19 @@ def test_the_order_of_arithmetic_on_operands_of_several_sizes() -> None:
     assert torch.equal(result, function(x))
 
 
+def test_the_order_of_gradients_of_norms() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(x, dim=(0, 2))
+
+    x = torch.randn(3, 2, 4, 5).contiguous(memory_format=torch.channels_last).requires_grad_()
+    calls = (function, torch.compile(function, backend="aot_eager"), compiled_of(function))
+    expected, captured, result = (torch.autograd.grad(call(x), x, torch.ones(2, 5))[0] for call in calls)
+    assert expected.stride() == (40, 5, 10, 1) and result.stride() == captured.stride() == (40, 20, 5, 1)
+    torch.testing.assert_close(result, expected)
+    compiled_of(function)(x).sum().backward()
+    assert x.grad is not None and x.grad.stride() == x.stride()
+
+
 def test_the_order_of_arithmetic_on_a_dim_of_one_element() -> None:
     def function(x: Tensor) -> tuple[Tensor, Tensor]:
         scaled = x.diagonal(0, 0, 1) * 2

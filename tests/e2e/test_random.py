@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import cuesta
+from tests.fuzz.calls.scope import distributed
 from tests.support.differential import compiled_of
 
 pytestmark = pytest.mark.slow
@@ -166,6 +167,24 @@ def test_a_checkpoint_that_draws_is_compiled_without_a_gradient_too(has_gradient
         torch.manual_seed(3)
         results.append((call(x), torch.get_rng_state()))
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+@pytest.mark.filterwarnings("ignore:DTensor random operators")
+def test_a_checkpoint_that_draws_for_a_distributed_tensor(dynamic: bool) -> None:
+    """130000609: the call took the mesh, which is saved before the generator's state, for a tensor (torch 2.13)."""
+
+    def function(x: Tensor, sizes: Tensor) -> Any:
+        return checkpoint(lambda x: functional.dropout(x, 0.5) * x * sizes.shape[0], x, use_reentrant=False)
+
+    x = distributed(torch.arange(1.0, 41), None).requires_grad_()
+    y: Any = compiled_of(function, dynamic=dynamic)(x, torch.ones(3))
+    y.sum().backward()
+    given, result, gradient = (one.to_local().detach() for one in (x, y, cast("Any", x.grad)))
+    mask = (result != 0) * 2.0
+    assert 0 < mask.count_nonzero() < 40
+    assert torch.equal(result, mask * given**2 * 3)
+    assert torch.equal(gradient, mask * given * 6), "the numbers that the forward pass drew (eager draws others here)"
 
 
 def test_gradients_of_dropped_attention_in_a_checkpoint() -> None:

@@ -37,6 +37,15 @@ def test_what_aot_eager_ends_before_is_asked_of_it_with_kernels(monkeypatch: pyt
     assert judge(VERSIONS).kind == "finding"
 
 
+def test_a_checkpoint_that_draws_without_a_gradient_is_asked_of_it_too() -> None:
+    """130000609: as above; `aot_eager` refuses such a checkpoint (torch 2.13)."""
+    draws = "v = checkpoint(lambda x: F.dropout(x, 0.5) * x, y, use_reentrant=False)"
+    inputs = ["x = distributed(numbers(20, torch.float32), None)"]
+    case = Case(inputs, ["x"], [], ["y = x.sin()", draws], "(v, y, y.detach())", [(1, 1, 1)])
+    assert "output[2]._local_tensor version" in verdict_with(case, with_kernels).aspects
+    assert judge(case).kind == "capture"
+
+
 def test_eight_bits_are_computed_in_32_where_eager_has_no_kernel() -> None:
     statements = [
         "v = (x * 0.5).to(torch.float8_e4m3fn)",

@@ -2,7 +2,7 @@
 
 `aot_eager` runs what AOTAutograd makes of a program, and ends where that asks eager for a kernel that the program did
 not: `torch._foreach_mul_` takes 8 bits, `_foreach_mul`, which is made of it, does not. `with_kernels` is `aot_eager`
-with those, and with eager for graphs that it refuses.
+with those, with checkpoints that draw though there is no gradient, and with eager for graphs that it refuses.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
 from cuesta import in_eager
+from cuesta.checkpoints_without_backward import keeping_what_is_not_computed_again
 from cuesta.in_eager import left_as_found, why_uncaptured
 from cuesta.lowering.capture.lost_in_views import lost_view_of_a_subclass
 from tests.fuzz.calls.case import Case
@@ -53,7 +54,7 @@ def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
     compiler = lambda graph, _: make_boxed_func(_WithKernels(graph).run)  # noqa: E731 - what AOTAutograd calls
     settings = {"partition_fn": min_cut_rematerialization_partition, "keep_inference_input_mutations": True}
     try:
-        with left_as_found():
+        with left_as_found(), keeping_what_is_not_computed_again(gm):
             return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
     except Exception as error:
         if why_uncaptured(error) is None:
