@@ -22,8 +22,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any
+from operator import add, itemgetter, le
+from typing import Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule
@@ -33,10 +33,10 @@ from cuesta.in_eager import run_in_eager
 from cuesta.lowering.capture.dynamo_graph import has_memory, parts_of, value_of, written_by
 from cuesta.lowering.capture.memory_ranges import first_and_last, may_meet, memory_of
 
-MOST = 32
-"""So many tensors are looked at before a call; a graph of more, an optimizer's or a model's that counts its batches, is
-called as it is. Reading where a tensor lies takes 0.06 µs, and as long to see that it lies where it did.
-Source: `timeit` on a two-core AMD Zen 4 (`Tensor.data_ptr` in a comprehension over 800 tensors), torch 2.13.
+KEPT = 8
+"""So many sets of places that were found to be right are known again. An optimizer's gradients lie in few places, which
+take turns, and to know one of 800 tensors again takes 5 µs, where to look anew takes 55.
+Source: `timeit` on a two-core AMD Zen 4, torch 2.13 (sorted starts against sorted ends, a set of tuples).
 """
 
 
@@ -57,6 +57,11 @@ class Place:
     size: int | None
     """Of the memory that it lies in, from its first to its last element, in bytes; None if symbols say so."""
 
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether its address does not say all that matters."""
+        return self.size is None or self.memory is not None
+
     def of(self, arguments: Sequence[Any]) -> torch.Tensor:
         """The tensor among the arguments of a call."""
         found = arguments[self.position]
@@ -65,47 +70,62 @@ class Place:
         return found
 
 
+_address = torch.Tensor.data_ptr
+
+
 def shared_as_before(function: Callable[..., Any], gm: GraphModule, places: Sequence[Place]) -> Callable[..., Any]:
     """A function of a Dynamo graph's inputs: eager, where they share memory otherwise than they did."""
     if not places:
         return function
     eager: list[Callable[..., Any]] = []
-    known: list[int] = []
-    same = all(place.size is not None and place.memory is None for place in places)
-    """Whether inputs lie as before when their addresses are those of the last call."""
-    sizes, written = [place.size or 0 for place in places], [place.written for place in places]
-    plain = [place.position for place in places] if not any(place.names for place in places) else None
+    tensors_of, changing = _reader(places), [k for k, place in enumerate(places) if place.is_looked_at]
+    sizes = [place.size or 0 for place in places]
+    last: Any = None
+    known: set[Any] = set()
 
     def call(*args: Any) -> Any:
-        nonlocal known
+        nonlocal last
         try:
-            tensors = [args[k] for k in plain] if plain is not None else [place.of(args) for place in places]
-            addresses = [tensor.data_ptr() for tensor in tensors]
+            tensors = tensors_of(args)
+            lies: Any = tuple(map(_address, tensors))
         except RuntimeError:  # somebody traces this call: there is no memory
             return function(*args)
-        if addresses != known or not same:
-            if not (_lie_apart(sizes, addresses, written) if same else _lie_as_before(places, tensors, addresses)):
-                if not eager:
-                    why = "inputs, of which one is written to, share memory otherwise than when it was compiled"
-                    warnings.warn(f"cuesta runs a graph in eager: {why}", stacklevel=2)
-                    eager.append(run_in_eager(gm))
-                return eager[0](*args)
-            known = addresses
+        if changing:
+            lies = (lies, *[_seen(places[k], tensors[k], lies[k]) for k in changing])
+        if lies != last:
+            if lies not in known:
+                if not _lie_as_before(places, sizes, lies, changing):
+                    if not eager:
+                        why = "inputs, of which one is written to, share memory otherwise than when it was compiled"
+                        warnings.warn(f"cuesta runs a graph in eager: {why}", stacklevel=2)
+                        eager.append(run_in_eager(gm))
+                    return eager[0](*args)
+                if len(known) >= KEPT:
+                    known.clear()
+                known.add(lies)
+            last = lies
         return function(*args)
 
     return call
 
 
+def _reader(places: Sequence[Place]) -> Callable[[Sequence[Any]], Sequence[torch.Tensor]]:
+    """What takes the tensors of two places or more from the arguments of a call."""
+    if any(place.names for place in places):
+        return lambda args: [place.of(args) for place in places]
+    return itemgetter(*[place.position for place in places])
+
+
 def places_of_inputs(gm: GraphModule) -> Sequence[Place]:
     """The tensors that a Dynamo graph is given, parts of subclasses for themselves, where it writes to one; none if it
-    writes to none, or is given one alone, or more than `MOST`.
+    writes to none, or is given one alone.
     """
     given = [
         (position, names, part)
         for position, node in enumerate(gm.graph.find_nodes(op="placeholder"))
         for names, part in _parts(value_of(node), ())
     ]
-    if not 1 < len(given) <= MOST:
+    if len(given) < 2:
         return ()
     written = _written(gm) & {memory_of(part) for _, _, part in given}
     if not written:
@@ -150,38 +170,54 @@ def _written(gm: GraphModule) -> set[int]:
     return {memory_of(part) for target in targets for part in parts_of(target)}
 
 
-def _lie_apart(sizes: Sequence[int], addresses: Sequence[int], written: Sequence[bool]) -> bool:
-    """Whether nothing meets what is written to."""
-    reached = reached_in_written = 0
-    for start, size, is_written in sorted(zip(addresses, sizes, written, strict=True)):
-        if size and start:
-            if start < reached_in_written or (is_written and start < reached):
-                return False
-            end = start + size
-            if end > reached:
-                reached = end
-            if is_written and end > reached_in_written:
-                reached_in_written = end
-    return True
+Seen: TypeAlias = "tuple[int, int, bool]"
+"""Of one that is looked at: the size of its memory, where its storage begins and whether it lies where the tensor does
+that it is a view of; 0 where that does not matter. What its place says of its start holds, or the storage begins at
+`NOWHERE`.
+"""
+NOWHERE = -1
+"""No address."""
 
 
-def _lie_as_before(places: Sequence[Place], tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
-    """Whether those that shared memory begin where they did in it, and none of the others meets what is written to."""
-    memories: dict[int, Any] = {}
-    ranges: list[tuple[int, int, Place]] = []
-    for place, tensor, address in zip(places, tensors, addresses, strict=True):
-        size = _size_of(tensor) if place.size is None else place.size
-        if size and address:
-            ranges.append((address, address + size, place))
-        if place.memory is not None:
-            begin: Any = tensor.storage_offset() * tensor.itemsize
-            if place.start is not None and begin != place.start:
+def _seen(place: Place, tensor: torch.Tensor, address: int) -> Seen:
+    size = _size_of(tensor) if place.size is None else place.size
+    if place.memory is None:
+        return size, 0, True
+    begin: Any = tensor.storage_offset() * tensor.itemsize
+    base = tensor._base  # of which AOTAutograd makes it anew
+    is_at_home = base is None or memory_of(base) == memory_of(tensor)
+    return size, address - begin if place.start in (None, begin) else NOWHERE, is_at_home
+
+
+def _lie_as_before(places: Sequence[Place], sizes: Sequence[int], lies: Any, changing: Sequence[int]) -> bool:
+    """Whether those that shared memory begin where they did in it, and none of the others meets what is written to.
+    `lies` are addresses; if something is changing, those and what was seen of each.
+    """
+    if changing:
+        lies, *seen = lies
+        sizes = list(sizes)
+        memories: dict[int, int] = {}
+        for k, (size, begin, is_at_home) in zip(changing, seen, strict=True):
+            sizes[k], memory = size, places[k].memory
+            if memory is not None and (
+                begin == NOWHERE or not is_at_home or memories.setdefault(memory, begin) != begin
+            ):
                 return False
-            if memories.setdefault(place.memory, address - begin) != address - begin:
-                return False
-            base = tensor._base  # of which AOTAutograd makes them anew
-            if base is not None and memory_of(base) != memory_of(tensor):
-                return False
+    return _lie_apart(lies, sizes) or _meet_as_before(places, lies, sizes)
+
+
+def _lie_apart(addresses: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether nothing meets: the first k to end have ended when the next begins. (Where two meet, these are among those
+    that have begun and not ended.)
+    """
+    begun, ended = sorted(addresses), sorted(map(add, addresses, sizes))
+    return all(map(le, ended[:-1], begun[1:]))
+
+
+def _meet_as_before(places: Sequence[Place], addresses: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether nothing meets what is written to, but for what it shared memory with."""
+    given = zip(places, addresses, sizes, strict=True)
+    ranges = [(address, address + size, place) for place, address, size in given if size and address]
     ranges.sort(key=itemgetter(0))
     reached: list[tuple[int, int, Place]] = []
     for one in ranges:
@@ -202,4 +238,4 @@ def _size_of(tensor: torch.Tensor) -> int:
     return (last - first + 1) * tensor.itemsize if tensor.numel() else 0
 
 
-__all__ = ["MOST", "Place", "places_of_inputs", "shared_as_before"]
+__all__ = ["Place", "places_of_inputs", "shared_as_before"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from cuesta.shared_memory import MOST
+from cuesta import shared_memory
 from tests.fuzz.calls.scope import Pair
 
 Program = Callable[[Tensor, Tensor], Any]
@@ -120,13 +120,36 @@ def test_what_shares_nothing_that_is_written_to_is_compiled(name: str) -> None:
     assert not check(function, calls)
 
 
-def test_a_call_for_many_tensors_is_not_looked_at() -> None:
-    """What it would cost is what an optimizer's step takes (docs/differences.md)."""
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize("count", [40, 700])
+def test_a_call_for_many_tensors(count: int, dynamic: bool) -> None:
+    """However many there are: PyTorch itself does not look (docs/differences.md)."""
     function: Callable[..., Any] = lambda *given: (given[0].add_(1), given[-1] * 2)[1]  # noqa: E731
-    starts = [-1] * (MOST + 1)
-    compiled = torch.compile(function, backend="aot_eager", dynamic=False)
-    compiled(*cut(*starts)())
-    x = torch.zeros(3)
-    given = [x, *cut(*starts[2:])(), x[:]]
-    assert len(given) == MOST + 1 and not compiled(*given).any(), "PyTorch sees to it itself: there need be no bound"
-    assert not check(function, [cut(*starts), cut(*starts)])
+    many = [-1] * (count - 2)
+    apart, one = cut(-1, *many, -2), cut(5, *many, 4)
+    if count == 40:
+        theirs = torch.compile(function, backend="aot_eager", dynamic=dynamic)
+        theirs(*apart())
+        x = torch.zeros(3)
+        given = [x, *cut(*many)(), x[:]]
+        assert not theirs(*given).any(), "PyTorch sees to it itself: there need be no module of ours"
+        torch._dynamo.reset()
+    assert len(check(function, [apart, apart, one, apart, one], dynamic)) == 1
+
+
+def test_places_that_were_right_are_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a size is a symbol, and where inputs share memory: what is known is of these sizes and beginnings."""
+    looked: list[Sequence[int]] = []
+    look = shared_memory._lie_apart
+
+    def counted(addresses: Sequence[int], sizes: Sequence[int]) -> bool:
+        looked.append(addresses)
+        return look(addresses, sizes)
+
+    monkeypatch.setattr(shared_memory, "_lie_apart", counted)
+    compiled = torch.compile(PROGRAMS["writes both"], backend="cuesta", dynamic=True, options={"cache": False})
+    z = torch.arange(40.0)
+    first, second = [z[:3], z[10:13]], [z[20:24], z[30:34]]
+    for inputs in (first, second, first, second):
+        compiled(*inputs)
+    assert len(looked) == 2
