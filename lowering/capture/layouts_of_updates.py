@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.lowering.capture.dynamo_graph import name_of, value_of
 from cuesta.lowering.capture.memory_ranges import is_known, order_in_memory
+from cuesta.lowering.capture.said_of_nodes import is_view
 
 _IN_ROWS = frozenset(
     {
@@ -106,8 +107,8 @@ def _draw_in_order(module: GraphModule, node: Node) -> None:
 
 
 def drop_detours(gm: GraphModule) -> None:
-    """copy(x, clone(y))  ->  y, in place, in a graph of AOTAutograd's: of a y that lies as the copy does, has its type,
-    and has no other use. What `index_copy` is made of lies as x does, and is rewritten into rows for its own sake:
+    """copy(x, clone(y))  ->  y, in place, in a graph of AOTAutograd's: of a y that lies as the copy does, has its type
+    and memory of its own, and has no other use. What `index_copy` is made of lies as x does, and is rewritten into rows for its own sake:
     without the two, an update of an input writes the elements that it names, as one of an input in rows.
     """
     aten = torch.ops.aten
@@ -116,7 +117,7 @@ def drop_detours(gm: GraphModule) -> None:
         if not isinstance(rows, Node) or rows.target is not aten.clone.default or len(rows.users) > 1:
             continue
         made: Any = rows.args[0]
-        if made.op == "placeholder" or len(made.users) > 1 or made.target is operator.getitem:
+        if made.op == "placeholder" or len(made.users) > 1 or made.target is operator.getitem or is_view(made):
             continue
         lies, said = made.meta["val"], node.meta["val"]
         known = [*zip(lies.shape, said.shape, strict=False), *zip(lies.stride(), said.stride(), strict=False)]

@@ -604,6 +604,10 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "130003509": Case(
+        ["base_x = numbers(60, torch.complex64, a + 2)", "x = base_x.as_strided((a,), (1,), 1)"], ["x"], ["base_x"],
+        ["v4 = torch.addcmul(x, -x, -x, value=0.5)", "v4.copy_(x.conj())", "x.conj().mul_(2)"], "v4", [(4, 9, 8)],
+    ),
     "120000974": Case(
         ["x = numbers(59, torch.float32, a, c, 2)[..., 1]"], ["x"], [],
         ["x.data = x.data * 2", "v = x.T", "torch._dynamo.graph_break()", "v.add_(v)"], "(-x, v.view(-1))",

@@ -92,3 +92,29 @@ def test_the_order_of_what_is_made_of_an_update(is_made: bool, dynamic: bool) ->
     expected, actual = function(torch.ones(5, 3).t()), compiled(torch.ones(5, 3).t())
     for one, other in zip(actual, expected, strict=True):
         assert one.stride() == other.stride() == (1, 3) and torch.equal(one, other)
+
+
+VIEWS: dict[str, Update] = {"conj": torch.conj, "a transposed one": torch.t, "all of it": lambda x: x.view(-1).view(5, 5)}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("is_made", [False, True], ids=["of an input", "of what is made"])
+def test_a_copy_of_a_view_is_a_copy(name: str, is_made: bool) -> None:
+    """130003509: the copy was the view, and what was written to afterwards was seen through it."""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2 if is_made else x
+        view = VIEWS[name](y)
+        copied = torch.empty_like(view)
+        copied.copy_(view)
+        if not is_made:
+            x.mul_(3)
+        return copied, y
+
+    torch._dynamo.reset()
+    given = torch.randn(5, 5, dtype=torch.complex64)
+    expected = function(given.clone())
+    copied, y = torch.compile(function, backend="cuesta", options={"cache": False})(given)
+    assert torch.equal(copied, expected[0]) and torch.equal(y, expected[1])
+    y.zero_()
+    assert torch.equal(copied, expected[0]), "memory of its own"
