@@ -1,4 +1,4 @@
-"""Constructors of tensor subclasses, which Dynamo is not to compile.
+"""Constructors and dispatchers of tensor subclasses, which Dynamo is not to compile.
 
 Where eager runs an operator on a subclass within a function that is compiled (the graph is broken there, or the
 function is left to Python), the subclass makes its results in Python, and Dynamo takes the constructor for one more
@@ -8,7 +8,11 @@ fails the call (torch 2.11; 2.13 compiles it):
     def __init__(self, a, b):
         self.a, self.b = a, b        # AttributeError: 'Pair' object has no attribute 'a'
 
-Constructors that are called within a graph are traced as before.
+`__torch_dispatch__`, which is called for every operator, is such a function, too. Where sizes are symbols Dynamo knows
+only those of the parts of what it is given, and fails (`sources must not be empty for symbol`, or a `SyntaxError` of
+its guards; torch 2.11, 2.13).
+
+What is called within a graph is traced as before.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def leave_constructors(gm: GraphModule, inputs: Sequence[Any]) -> None:
-    """Lets Python run the constructors of the tensor subclasses that a graph of Dynamo's is given or gives, and of
-    their parts.
+    """Lets Python run the constructors and dispatchers of the tensor subclasses that a graph of Dynamo's is given or
+    gives, and of their parts.
     """
     from torch._dynamo.eval_frame import skip_code
 
@@ -34,10 +38,10 @@ def leave_constructors(gm: GraphModule, inputs: Sequence[Any]) -> None:
 
     values = (*inputs, *map(value_of, gm.graph.output_node().all_input_nodes))
     for kind in {kind for value in values for kind in _kinds(value)}:
-        constructors: Any = (kind.__new__, kind.__init__)
-        for constructor in constructors:
-            if isinstance(constructor, FunctionType):
-                skip_code(constructor.__code__)
+        functions: Any = (kind.__new__, kind.__init__, getattr(kind.__torch_dispatch__, "__func__", None))
+        for function in functions:
+            if isinstance(function, FunctionType):
+                skip_code(function.__code__)
 
 
 def _kinds(value: object) -> Iterator[type[torch.Tensor]]:

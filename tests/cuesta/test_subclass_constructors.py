@@ -33,5 +33,24 @@ def test_what_a_function_makes_that_is_left_to_python() -> None:
         assert torch.equal(*(torch.cat(leaves(one)) for one in (found, expected)))
 
 
+@pytest.mark.filterwarnings("ignore:cuesta leaves a function to Python")
+def test_what_such_a_function_does_with_parts_of_sizes_that_are_symbols() -> None:
+    """130001735"""
+
+    def function(x: Tensor) -> Tensor:
+        torch._foreach_lerp_([x, x], [x, x], 0.5)  # pyright: ignore[reportPrivateImportUsage]
+        y = x.reshape(x.shape[0], -1)
+        y[1:].copy_(y[:-1].clone())
+        return y[1:] * y[:-1]
+
+    parts = [torch.arange(8.0).view(4, 2) + part for part in range(4)]
+    for make in (lambda: Pair(*parts[:2]), lambda: Pair(Pair(*parts[:2]), Pair(*parts[2:]))):
+        torch._dynamo.reset()
+        given, pair = make().clone(), make().clone()
+        found = torch.compile(function, backend="cuesta", dynamic=True)(given)
+        assert torch.equal(*(torch.cat(leaves(one)) for one in (found, function(pair))))
+        assert torch.equal(*(torch.cat(leaves(one)) for one in (given, pair)))
+
+
 def leaves(value: Tensor) -> list[Tensor]:
     return [*leaves(value.a), *leaves(value.b)] if isinstance(value, Pair) else [value]
