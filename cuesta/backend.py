@@ -74,6 +74,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 
     from cuesta.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.behind_autograd import gradient_of_arguments, lost_history, lost_storage
+    from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
     from cuesta.lowering.capture.hooks import lost_hook, order_hooks
     from cuesta.lowering.capture.lost_in_views import lost
@@ -88,6 +89,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
             if (rewritten := rewritten_update(gm)) is not None:
                 warnings.warn(f"cuesta leaves a function to Python: {rewritten}", stacklevel=4)
                 raise SkipFrame(rewritten)
+            give_what_is_not_dropped(gm)
             order_hooks(gm)
             reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
             reason = reason or lost_storage(gm, example_inputs) or lost_history(gm, example_inputs)

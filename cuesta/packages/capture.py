@@ -52,10 +52,12 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
 
     Errors: PackageError; what the compiler raises.
     """
+    from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
     from cuesta.lowering.capture.lost_in_views import lost
     from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
 
+    give_what_is_not_dropped(gm)
     if (reason := update_of_shared_elements(gm) or lost(gm) or unregistered_gradient(gm, inputs)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {reason}")
     if places_that_count(gm):

@@ -123,6 +123,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[torch.Tensor]]] = {
     "two results of one memory": (lambda x: ((y := x.exp()), y.view(-1), y.t()), [torch.randn(3, 4)]),
     "an input that changes": (lambda x, y: x.add_(y).sin(), [torch.randn(5), torch.randn(5)]),
     "a result of no element, and numbers": (lambda x: (x[:0], x.size(0), 2.5, True), [torch.randn(3)]),
+    "a dropout that drops nothing": (
+        lambda x: ((y := x * 2), torch.nn.functional.dropout(y, 0.5, False), y.mul_(3))[1],
+        [torch.randn(3)],
+    ),
     "half precision": (lambda x: torch.softmax(x, -1).bfloat16(), [torch.randn(3, 40).half()]),
     "a product": (lambda x, y: torch.relu(x @ y) * 2, [torch.randn(8, 16), torch.randn(16, 8)]),
     "a scatter": (lambda x, i: x.index_add(0, i, x[i] * 2), [torch.randn(9, 3), torch.tensor([1, 1, 4])]),

@@ -604,6 +604,11 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "a dropout that drops nothing": Case(
+        ["x = numbers(3, torch.float32, a, b)"], ["x"], [],
+        ["v = F.dropout(x, 0.5, training=False)", "x.add_(1)", "w = x * 2", "u = F.dropout(w, 0)", "w.mul_(3)"],
+        "(v, u, v[1:])", [(3, 4, 1)],
+    ),
     "130003509": Case(
         ["base_x = numbers(60, torch.complex64, a + 2)", "x = base_x.as_strided((a,), (1,), 1)"], ["x"], ["base_x"],
         ["v4 = torch.addcmul(x, -x, -x, value=0.5)", "v4.copy_(x.conj())", "x.conj().mul_(2)"], "v4", [(4, 9, 8)],

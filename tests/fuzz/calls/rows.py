@@ -211,6 +211,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "{out} = torch.randint(0, 8, {f}.shape, device={f}.device)", "{out} = torch.randperm({k}, device={f}.device)",
         "{out} = F.alpha_dropout({f}, 0.5)", "{f}.bernoulli_(0.5)", "{out} = torch.randn_like({f}) * {f}",
         "F.dropout({f}, 0.5, inplace=True)", "{out} = F.rrelu({f}, training=True)",
+        "{out} = F.dropout({f}, 0.5, training=False)", "{out} = F.dropout({f}, 0)\n{out}.mul_(2)",
         "{out} = checkpoint(lambda x: F.dropout(x, 0.5) * x, {f}, use_reentrant=False)",
     ),
     "types": (
