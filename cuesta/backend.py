@@ -347,6 +347,7 @@ class Compilers:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
+            from cuesta.first_calls import unwatched
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.fx_storages import exchange_last
             from cuesta.lowering.capture.objects import hold_real_objects
@@ -397,7 +398,7 @@ class Compilers:
                 raise
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)
-            compiled = given_plain(given_memory(compiled, flipped), plain)
+            compiled = unwatched(given_plain(given_memory(compiled, flipped), plain), gm)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))

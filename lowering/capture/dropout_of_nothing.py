@@ -2,8 +2,8 @@
 
 F.dropout(x, p, training=False)  ->  x        and where p is 0, with training or without
 
-So it is in eager, where an update of the one is seen through the other. PyTorch's metadata and AOTAutograd take a copy for
-it: what was written to x afterwards was lost to the result, in silence, with every backend (torch 2.11, 2.13).
+So it is in eager, where an update of the one is seen through the other. PyTorch's metadata and AOTAutograd take a copy
+for it: what was written to x afterwards was lost to the result, in silence, with every backend (torch 2.11, 2.13).
 
 Source: `_dropout_impl` of aten/src/ATen/native/Dropout.cpp; `dropout` of torch/_decomp/decompositions.py.
 """

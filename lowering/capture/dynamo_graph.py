@@ -468,15 +468,36 @@ def draw_in_rows(gm: GraphModule) -> None:
 
 
 def view_what_may_be_seen(gm: GraphModule) -> None:
-    """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says."""
-    found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in _UNSAFE_VIEWS]
-    for node in found:
-        node.target = torch.ops.aten.view.default
-    if found:
-        gm.recompile()
+    """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says.
+
+    unsafe_split(x, …) -> split(x, …), and its kin, of an x without a gradient: with one, autograd knows nothing of what
+    is written to the parts.
+    """
+    for module in gm.modules():
+        nodes = module.graph.nodes if isinstance(module, GraphModule) else ()
+        for node in nodes:
+            view = _UNSAFE_VIEWS.get(node.target) if node.op in ("call_function", "call_method") else None
+            if view is not None and (view is _aten.view.default or not any(map(_has_gradient, node.all_input_nodes))):
+                node.target = view
+                module.recompile()
 
 
-_UNSAFE_VIEWS: Final = (torch.ops.aten._unsafe_view, torch.ops.aten._unsafe_view.default)
+_aten: Final = torch.ops.aten
+_UNSAFE_VIEWS: Final[dict[Any, Any]] = {
+    **dict.fromkeys((_aten._unsafe_view, _aten._unsafe_view.default), _aten.view.default),
+    **{f"unsafe_{name}": name for name in ("chunk", "split", "split_with_sizes")},
+    torch.unsafe_chunk: torch.chunk,
+    torch.unsafe_split: torch.split,
+    torch.unsafe_split_with_sizes: torch.split_with_sizes,
+    _aten.unsafe_chunk.default: _aten.chunk.default,
+    _aten.unsafe_split.Tensor: _aten.split.Tensor,
+    _aten.unsafe_split_with_sizes.default: _aten.split_with_sizes.default,
+}
+
+
+def _has_gradient(node: Node) -> bool:
+    value = value_of(node)
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def _resolves(node: Node) -> bool:

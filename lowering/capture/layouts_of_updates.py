@@ -108,8 +108,9 @@ def _draw_in_order(module: GraphModule, node: Node) -> None:
 
 def drop_detours(gm: GraphModule) -> None:
     """copy(x, clone(y))  ->  y, in place, in a graph of AOTAutograd's: of a y that lies as the copy does, has its type
-    and memory of its own, and has no other use. What `index_copy` is made of lies as x does, and is rewritten into rows for its own sake:
-    without the two, an update of an input writes the elements that it names, as one of an input in rows.
+    and memory of its own, and has no other use. What `index_copy` is made of lies as x does, and is rewritten into rows
+    for its own sake: without the two, an update of an input writes the elements that it names, as one of an input in
+    rows.
     """
     aten = torch.ops.aten
     for node in gm.graph.find_nodes(op="call_function", target=aten.copy.default):

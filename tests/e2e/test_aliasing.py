@@ -307,6 +307,29 @@ def test_an_unsafe_view_of_what_is_written_to_sees_it(requires_grad: bool) -> No
         torch.testing.assert_close(one, other)
 
 
+UNSAFE_PARTS: dict[str, Callable[[Tensor], Any]] = {
+    "chunks": lambda x: torch.unsafe_chunk(x, 2),
+    "a method": lambda x: x.unsafe_split_with_sizes([1, 3]),
+    "an overload": lambda x: torch.ops.aten.unsafe_split.Tensor(x, 3),
+}
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["of an input", "of what is made"])
+@pytest.mark.parametrize("name", UNSAFE_PARTS)
+def test_unsafe_parts_of_what_is_written_to_see_it(name: str, is_made: bool) -> None:
+    def function(x: Tensor) -> Any:
+        y = x * 1 if is_made else x
+        parts = UNSAFE_PARTS[name](y)
+        y.mul_(2)
+        parts[1].add_(1)
+        return y, *parts
+
+    torch._dynamo.reset()
+    given, meant = torch.arange(4.0), torch.arange(4.0)
+    found = torch.compile(function, backend="cuesta")(given)
+    torch.testing.assert_close([given, *found], [meant, *function(meant)], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("updated", (lambda y: y, lambda y: y + 1), ids=("by itself", "by what is computed"))
 def test_a_view_of_what_a_list_operator_updates_begins_where_the_input_does(
     updated: Callable[[Tensor], Tensor],

@@ -348,3 +348,13 @@ def test_views_of_another_type_that_autograd_makes_anew(function: Callable[[Tens
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(other, one)
             assert other.stride() == one.stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_the_first_call_of_an_operator_that_is_made_of_others(dtype: torch.dtype) -> None:
+    """In the first call AOTAutograd looks on, and conjugates that `pinv` reads within PyTorch had no bit."""
+    torch._dynamo.reset()
+    compiled = torch.compile(torch.linalg.pinv, backend="cuesta", options={"cache": False})
+    z = torch.randn(4, 4, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(z), torch.linalg.pinv(z))

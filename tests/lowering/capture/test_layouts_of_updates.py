@@ -94,7 +94,11 @@ def test_the_order_of_what_is_made_of_an_update(is_made: bool, dynamic: bool) ->
         assert one.stride() == other.stride() == (1, 3) and torch.equal(one, other)
 
 
-VIEWS: dict[str, Update] = {"conj": torch.conj, "a transposed one": torch.t, "all of it": lambda x: x.view(-1).view(5, 5)}
+VIEWS: dict[str, Update] = {
+    "conj": torch.conj,
+    "a transposed one": torch.t,
+    "all of it": lambda x: x.view(-1).view(5, 5),
+}
 
 
 @pytest.mark.parametrize("name", VIEWS)
