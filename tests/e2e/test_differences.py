@@ -370,6 +370,16 @@ def test_the_order_of_arithmetic_on_operands_of_several_sizes() -> None:
     assert torch.equal(result, function(x))
 
 
+def test_the_stride_of_a_dim_of_one_element() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.expand(1, 3), (x * 2).expand(1, 3)
+
+    x = torch.tensor(2.0)
+    expected, result = function(x), ours(function, x)
+    assert [one.stride() for one in expected] == [(0, 0), (0, 0)]
+    assert [one.stride() for one in result] == [(0, 0), (1, 0)]
+
+
 def test_the_order_of_gradients_of_norms() -> None:
     def function(x: Tensor) -> Tensor:
         return torch.linalg.vector_norm(x, dim=(0, 2))
