@@ -37,7 +37,8 @@ def leave_constructors(gm: GraphModule, inputs: Sequence[Any]) -> None:
     from cuesta.lowering.capture.dynamo_graph import value_of
 
     values = (*inputs, *map(value_of, gm.graph.output_node().all_input_nodes))
-    for kind in {kind for value in values for kind in _kinds(value)}:
+    kinds: set[Any] = {kind for value in values for kind in _kinds(value)}
+    for kind in kinds:
         functions: Any = (kind.__new__, kind.__init__, getattr(kind.__torch_dispatch__, "__func__", None))
         for function in functions:
             if isinstance(function, FunctionType):

@@ -474,9 +474,10 @@ def view_what_may_be_seen(gm: GraphModule) -> None:
     is written to the parts.
     """
     for module in gm.modules():
-        nodes = module.graph.nodes if isinstance(module, GraphModule) else ()
-        for node in nodes:
-            view = _UNSAFE_VIEWS.get(node.target) if node.op in ("call_function", "call_method") else None
+        if not isinstance(module, GraphModule):
+            continue
+        for node in module.graph.nodes:
+            view: Any = _UNSAFE_VIEWS.get(node.target) if node.op in ("call_function", "call_method") else None
             if view is not None and (view is _aten.view.default or not any(map(_has_gradient, node.all_input_nodes))):
                 node.target = view
                 module.recompile()

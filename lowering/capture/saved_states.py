@@ -46,12 +46,14 @@ def save_states_with_tensors(forward: GraphModule, backward: GraphModule, visibl
 
 
 def _is_state(node: object) -> bool:
+    if not isinstance(node, Node) or node.target is not operator.getitem:
+        return False
+    drawn, position = node.args
     return (
-        isinstance(node, Node)
-        and node.target is operator.getitem
-        and isinstance(drawn := node.args[0], Node)
+        isinstance(drawn, Node)
         and drawn.target is torch.ops.higher_order.run_and_save_rng_state
-        and node.args[1] == 0
+        and type(position) is int
+        and position == 0
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -177,10 +177,10 @@ def test_a_checkpoint_that_draws_for_a_distributed_tensor(dynamic: bool) -> None
     def function(x: Tensor, sizes: Tensor) -> Any:
         return checkpoint(lambda x: functional.dropout(x, 0.5) * x * sizes.shape[0], x, use_reentrant=False)
 
-    x = distributed(torch.arange(1.0, 41), None).requires_grad_()
+    x: Any = distributed(torch.arange(1.0, 41), None).requires_grad_()
     y: Any = compiled_of(function, dynamic=dynamic)(x, torch.ones(3))
     y.sum().backward()
-    given, result, gradient = (one.to_local().detach() for one in (x, y, cast("Any", x.grad)))
+    given, result, gradient = (one.to_local().detach() for one in (x, y, x.grad))
     mask = (result != 0) * 2.0
     assert 0 < mask.count_nonzero() < 40
     assert torch.equal(result, mask * given**2 * 3)
