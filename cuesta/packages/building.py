@@ -25,6 +25,7 @@ from cuesta.packages.graph import Graph, PackageError
 from cuesta.packages.machines import machine_of
 from cuesta.packages.passes import PassWriter
 from cuesta.packages.sizes import SizeExpressions
+from cuesta.packages.unseen import Seeing
 from cuesta.packages.weights import Weight, digest_of, encoded, read_weights
 
 Inputs = tuple[Any, ...]
@@ -110,7 +111,7 @@ def _exported(
         given = pytree.tree_map_only(
             torch.Tensor, lambda one: one.detach().to(device).requires_grad_(one.requires_grad), given
         )
-    with torch.enable_grad() if training else torch.no_grad():
+    with torch.enable_grad() if training else torch.no_grad(), Seeing():
         return torch.export.export(module, given[0], given[1] or None, dynamic_shapes=dynamic_shapes)
 
 

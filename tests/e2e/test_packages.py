@@ -519,6 +519,26 @@ def test_inputs_that_a_function_does_not_take(count: int, why: str, tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+def test_what_an_exported_program_leaves_out_is_refused(tmp_path: Path) -> None:
+    """The one was not given the data, the other's gradients did not go through the hook: both in silence."""
+
+    def other_data(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.data = y * 2
+        return x * 3
+
+    def hooked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = x * 2
+        z.register_hook(lambda gradient: gradient * 5)
+        return z * y
+
+    for training in (False, True):
+        inputs = [torch.randn(3).requires_grad_(training) for _ in range(2)]
+        with pytest.raises(PackageError, match="a tensor is given other data"):
+            packaged(other_data, inputs, tmp_path, training=training)
+    with pytest.raises(PackageError, match="a hook is registered"):
+        packaged(hooked, inputs, tmp_path, training=True)
+
+
 def test_what_cannot_be_packaged_leaves_nothing_behind(tmp_path: Path) -> None:
     def fails(x: torch.Tensor) -> torch.Tensor:
         return x.expand(3, 4).add_(1)
