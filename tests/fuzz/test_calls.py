@@ -474,6 +474,14 @@ def test_views_of_what_is_computed_need_not_say_so(results: str, kind: str, monk
         assert judge(case).kind == (expected if off or results != "x * 2" else "right")
 
 
+@pytest.mark.parametrize(("kind", "verdict"), [("Joined", "excluded"), ("Pair", "right")])
+def test_views_that_a_subclass_computes_need_not_say_so(kind: str, verdict: str) -> None:
+    """150004338: autograd takes what is computed for a view of the subclass. Near miss: one whose parts are viewed."""
+    parts = "numbers(96, torch.float32, c), numbers(96, torch.float32, c) + 1"
+    statements = ["v = x.view(-1)", "w = v * v._is_view()"]
+    assert judge(Case([f"x = {kind}({parts})"], ["x"], [], statements, "w", [(1, 2, 3)])).kind == verdict
+
+
 def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() -> None:
     """Fakes of such with their history are none (21500010): the process ended."""
     inputs = ["y = numbers(39, torch.complex64, a, a)", "z = numbers(24, torch.bfloat16).requires_grad_()"]

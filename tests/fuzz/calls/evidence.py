@@ -124,29 +124,40 @@ def _are_subclasses(types: Any) -> bool:
 
 
 class NoViews(TorchFunctionMode):
-    """No tensor says that it is a view; what those that do are views of is remembered."""
+    """No tensor says that it is a view; those that do are remembered."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bases: list[Any] = []
+        self.views: list[Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func is not Tensor._is_view or not result:
             return result
-        self.bases.append(args[0]._base)
+        self.views.append(args[0])
         return False
 
 
 def asks_views_of_what_is_computed(case: Case) -> bool:
-    """Whether a program asks tensors if they are views, and all that are, are views of what it computes."""
+    """Whether a program asks tensors if they are views, and all that are, are views of what it computes: also where a
+    tensor subclass computes what its view is to be, and PyTorch calls that a view of it.
+    """
     asked = NoViews()
     for values in _results(case, asked):
         given = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         inputs = {id(base) for one in given for base in (one, one._base)}
-        if any(id(base) in inputs for base in asked.bases):
+        memory = {place for one in given for place in _memory_of(one)}
+        if any(id(view._base) in inputs and not memory.isdisjoint(_memory_of(view)) for view in asked.views):
             return False
-    return bool(asked.bases)
+    return bool(asked.views)
+
+
+def _memory_of(tensor: Any) -> set[int]:
+    """Where the memory of a tensor begins, or that of its parts."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return {tensor.untyped_storage().data_ptr()}
+    names, _ = tensor.__tensor_flatten__()
+    return {place for name in names for place in _memory_of(getattr(tensor, name))}
 
 
 class _Corrected(TorchDispatchMode):
