@@ -53,8 +53,8 @@ _AT_ONCE = 8
 has few elements; not what has a comparison and two selections in each, and then each round waited for memory.
 
 Source: places of minima of 26 f32 on an H200, 17.1 us and 12; machine code: of 8 rounds all loads come first. Of 343
-tilings of 70 other nests, which reduce 17 to 64 points so, 9 take 0.41 to 0.9 of the time, 3 1.1 to 1.3, the mean 0.990;
-of 4 rounds 0.995, of 16 0.989.
+tilings of 70 other nests, with 17 to 64 points, 9 take 0.41 to 0.9 of the time, 3 1.1 to 1.3, the mean 0.990; of 4
+rounds 0.995, of 16 0.989.
 """
 _LEAST_NORMAL = 1.2e-38
 """Triton takes a literal below for an f64."""

@@ -391,7 +391,7 @@ class _Facts:
         # channels, last, and 127 x 127 f32 took 37 us whole on an H100, where the model of tilings expects 13.
         starved = strips and self.points >= KEPT and self.around < self.strip(machine) * processors
         takes_apart = apart <= most and (meet or starved or not self.is_better_whole(machine))
-        takes_apart = takes_apart or not strips and self.waits_alone(programs, apart, machine)
+        takes_apart = takes_apart or (not strips and self.waits_alone(programs, apart, machine))
         return _Points(meeting=meet, apart=points if takes_apart else 0, ahead=ahead)
 
     @property

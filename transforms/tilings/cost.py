@@ -41,9 +41,9 @@ LITTLE = 0.8
 Source: with measured times of 350 fresh nests 0, 0.3 and 0.8 give 1.043 times the best, 1 1.046, 2 1.051.
 """
 GAIN = 0.9
-"""The share of the usual tiling's time, but for the launch, that another is thought to take at most, to be taken. Of 1179
-nests that were measured on an H200 87 are overruled so, 22 wrongly, by 1.65 at most; the worst that is mended took 15
-times too long. What is chosen takes 1.048 times the best (17 beyond 1.5); at 0.72 it was 1.057 (28), at 1.0 1.054,
+"""The share of the usual tiling's time, but for the launch, that another is thought to take at most, to be taken. Of
+1179 nests that were measured on an H200 87 are overruled so, 22 wrongly, by 1.65 at most; the worst that is mended took
+15 times too long. What is chosen takes 1.048 times the best (17 beyond 1.5); at 0.72 it was 1.057 (28), at 1.0 1.054,
 never overruled 1.073 (41). Refitted coefficients, and other forms of the model, gave no less on nests that they were
 not fitted to. Of the whole time, launch and all, what is chosen of 350 fresh ones takes 1.048, of what comes after it
 1.043.
@@ -86,9 +86,9 @@ class TileCosts:
         return known
 
     def _far(self) -> dict[Use, list[tuple[int, float]]]:
-        """Of what is read for every index of an axis, in turn: those axes, and how much of it no cache has any more when
-        its turn comes again. Programs go through the parallel axes in order, so that whatever the axes within that one
-        touch lies between.
+        """Of what is read for every index of an axis, in turn: those axes, and how much of it no cache has any more
+        when its turn comes again. Programs go through the parallel axes in order: what the axes within that one touch
+        lies between.
         """
         every = [use for uses in self.uses.values() for use in uses]
         if sum({use.source: use.touched for use in every}.values()) <= self.machine.cache // 2:
@@ -168,8 +168,8 @@ class _Counting:
         sizes, axes = costs.sizes, costs.axes
         reduces = bool(costs.root.loops)
         self.plain = not reduces
-        """Whether there are no loops. In those, what is no vector weighs less than is said here: counted there, too, what
-        is chosen of 668 measured nests took 1.063 of the best, and 1.061 so.
+        """Whether there are no loops. In those, what is no vector weighs less than is said here: counted there, too,
+        what is chosen of 668 measured nests took 1.063 of the best, and 1.061 so.
         """
         self.inner = choices.get("lanes", 1) if reduces else 1
         rows = choices.get("rows" if reduces else "lanes", 1)

@@ -45,7 +45,8 @@ def test_words() -> None:
 
 PLACES = """
 func.func @main(%k : tensor<1xi64>) -> tensor<{0}x{1}xi64> {{
-  %y = loops.nest (%i : {0}, %j : {1}) outs(%o : tensor<{0}x{1}xi64>) schedule #loops.schedule<along = {3}, lanes = 1024, warps = 4> {{
+  %y = loops.nest (%i : {0}, %j : {1}) outs(%o : tensor<{0}x{1}xi64>)
+      schedule #loops.schedule<along = {3}, lanes = 1024, warps = 4> {{
     %key = loops.load %k[0] : tensor<1xi64>
     %place = loops.index [{2}] : i64
     %w = elem.random_word 1099511627776 of %key, %place : i64

@@ -15,6 +15,7 @@ from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu.schedule_gpu import choose, usual_tiling
 from cuesta.targets.reference import check_equivalent
+from cuesta.transforms.tilings import times
 from cuesta.transforms.tilings.cost import TileCosts, cheapest, ranked, time_whole
 from cuesta.transforms.tilings.space import has_tilings, refinements, tilings
 from cuesta.transforms.tilings.times import Counts, ideal_of, time_of
@@ -544,3 +545,36 @@ def test_windows_of_one_tensor_overlap() -> None:
     counted = counts(analysed(parse(text)), along=0, lanes=1024, warps=4)
     assert counted.memory == 2 * 4 * 511 * 511
     assert 0 < counted.again < 0.1 * counted.memory, "the cache has it"
+
+
+def test_what_is_read_again_after_more_than_a_cache_holds_is_read_from_memory() -> None:
+    """Ten rows read the same one; between two of them lies all that a row touches. Near miss: what a cache holds."""
+    far, near = (TileCosts(analysed(parse(biased(10, width, 4))), REFERENCE) for width in (2097152, 65536))
+    rows = {"along": 1, "lanes": 1024, "warps": 4}
+    tile = {"along": 1, "lanes": 64, "across": 2, "height": 16, "warps": 4}
+    assert far.counts(rows).again == pytest.approx(9 * 4 * 4 * 2097152)
+    assert far.counts(tile).again == 0, "a tile of all rows reads it once"
+    assert near.counts(rows).again == 0
+
+
+def test_a_program_more_is_a_round_more() -> None:
+    """Of what a processor does by itself: 145 programs took as long as 264."""
+    costs = TileCosts(analysed(parse(rows("26x73737", "%j, %i"))), REFERENCE)
+    some = costs.counts({"along": 1, "rows": 512, "lanes": 1, "warps": 8})
+    assert some.programs == 145
+    time = [time_of(replace(some, programs=count), REFERENCE) - times.LAUNCH for count in (132, 133, 264)]
+    assert time[1] > 1.1 * time[0]
+    assert time[1] > time[2]
+
+
+def test_registers_are_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of 32 warps is alone as soon as its threads have more than 32: that is counted where they might. Near
+    miss: of four warps a processor has many, with some registers more as well.
+    """
+    counts = TileCosts(analysed(parse(biased(65536, 1368))), REFERENCE).counts({"along": 0, "lanes": 4096, "warps": 32})
+    few = replace(counts, warps=4, programs=8 * counts.programs)
+    unsure = [time_of(one, REFERENCE) for one in (counts, few)]
+    monkeypatch.setattr(times, "UNSURE", (1.0,))
+    sure = [time_of(one, REFERENCE) for one in (counts, few)]
+    assert unsure[0] > 1.02 * sure[0]
+    assert unsure[1] < 1.02 * sure[1]

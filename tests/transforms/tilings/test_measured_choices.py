@@ -61,7 +61,7 @@ CHOICES: dict[str, Callable[[NestAnalysis, Schedule], bool]] = {
     # Ten rows read the same four, and when the next one begins no cache has them any more: 113 us, and 61.
     "f32 10x2097151 | batch_norm": lambda nest, one: len([a for a in one.parallel if (a.tile or 1) >= 8]) == 2,
     # Programs of 32 warps, which have more registers than is thought, are alone on a processor: 1385 us, and 473.
-    "bf16 10x48x512x512 last | softmax 3": lambda nest, one: one.choices["warps"] <= 16,
+    "bf16 10x48x512x512 last | softmax 3": lambda nest, one: int(one.choices["warps"]) <= 16,
     # 145 programs take as long as 264: 12.2 us, and 8.
     "f32 3x8193x26x3 | argmin 2": lambda nest, one: not 132 < programs(nest, one) < 250,
 }
