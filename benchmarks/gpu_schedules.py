@@ -78,6 +78,19 @@ def bound(row: Row) -> float:
     return row["times"][0] / min(time for time in row["times"] if time > 0)
 
 
+def gathered(results: Any, count: int, seconds: float) -> list[Row]:
+    """The rows of so many results, those that come in so many seconds: however soon one follows the other."""
+    rows: list[Row] = []
+    end = perf_counter() + seconds
+    for _ in range(count):
+        try:
+            rows += results.next(timeout=max(0.0, end - perf_counter()))
+        except multiprocessing.TimeoutError:
+            print("time is up: the rest is left out")
+            break
+    return rows
+
+
 def report(rows: Sequence[Row], path: Path) -> None:
     """Writes what was measured, and prints how far from the best is what is chosen."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,20 +137,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         every = [*kernel_cases(), *every]
     tasks = [(line, options.tilings, options.nests) for line in every]
     context = multiprocessing.get_context("spawn")
-    rows: list[Row] = []
-    start = perf_counter()
     with (
         tempfile.TemporaryDirectory(prefix="cuesta-schedules-", ignore_cleanup_errors=True) as caches,
         context.Pool(options.workers, begin, (context.Lock(), caches)) as pool,
     ):
-        results = pool.imap_unordered(measure, tasks)
-        for _ in tasks:
-            left = options.seconds - (perf_counter() - start)
-            try:
-                rows += results.next(timeout=max(0.0, left))
-            except multiprocessing.TimeoutError:
-                print("time is up: the rest is left out")
-                break
+        rows = gathered(pool.imap_unordered(measure, tasks), len(tasks), options.seconds)
         report(rows, Path(options.json))  # before workers are ended, which may not end
         pool.terminate()
 

@@ -338,6 +338,7 @@ class _Facts:
         self.around = math.prod(size for size in nest.sizes if isinstance(size, int))
         self._analysis: NestAnalysis | None = None
         self._scattered: bool | None = None
+        self._time: tuple[float, float] | None = None
 
     @property
     def analysis(self) -> NestAnalysis:
@@ -402,14 +403,16 @@ class _Facts:
         reads = [access for member in self.members for _, access in self.large(member.reduction)]
         return power_of_two(max(self.run(access, self.nest) // access.width for access in reads))
 
+    def time(self, machine: Machine) -> tuple[float, float]:
+        """What the model of tilings says of the whole nest, in µs, and of moving its tensors."""
+        if self._time is None:
+            self._time = time_whole(self.nest, machine)
+        return self._time
+
     def waits_alone(self, programs: int, apart: float, machine: Machine) -> bool:
-        """Whether rows are so few that processors have none, and each of the others waits for memory alone; that is
-        what the model of tilings sees. `apart` is the cost of the parts.
-        """
-        if programs >= machine.processors:
-            return False
-        whole, _ = time_whole(self.nest, machine)
-        return apart <= ALONE * (whole - LAUNCH) * CLOCK * machine.memory_rate * machine.processors
+        """Whether rows are fewer than processors, and what waits for memory alone costs more than parts, `apart`."""
+        rate = CLOCK * machine.memory_rate * machine.processors
+        return programs < machine.processors and apart <= ALONE * (self.time(machine)[0] - LAUNCH) * rate
 
     def is_better_whole(self, machine: Machine) -> bool:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows
@@ -417,7 +420,7 @@ class _Facts:
         """
         if self.is_scattered(machine):
             return False
-        whole, ideal = time_whole(self.nest, machine)
+        whole, ideal = self.time(machine)
         return 0 < whole < ideal * APART + PUT_TOGETHER
 
     def are_pieces(self, machine: Machine) -> bool:

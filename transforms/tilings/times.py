@@ -60,8 +60,8 @@ Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
 INDEPENDENT = 8
 """Elements of a thread that it computes as it would one; of more it does as much more in a clock as their root is:
-they do not wait for one another. With 16 elements of a thread 11 warps did 2.5 times as much as 4.4 adds of each lane
-in a clock. With this what is chosen of the nests of `UNSURE` takes 1.052 times the best, of the 357 1.067.
+they do not wait for one another. With 16 elements of a thread 11 warps did more than twice as much as 4.4 adds of
+each lane in a clock. With this what is chosen of the nests of `UNSURE` takes 1.053 times the best, of the 357 1.067.
 
 Source: the same measurements.
 """
