@@ -159,6 +159,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("turn-scans", "only a kernel says which scans one tile holds, and before hints say what is read in order"),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
+    Stage("unroll-loops", "only a kernel says which loops are serial; and those that are split have other bodies"),
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
     Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),

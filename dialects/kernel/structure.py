@@ -165,10 +165,10 @@ def parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue
     return arguments, used, properties
 
 
-def print_axes(printer: Printer, op: LoopOp) -> None:
-    """Prints what `parse_axes` reads, and the body."""
+def print_axes(printer: Printer, op: LoopOp, after: str = "") -> None:
+    """Prints what `parse_axes` reads, what comes after that, and the body."""
     print_head(printer, op)
-    printer.print_string(" ")
+    printer.print_string(f"{after} ")
     printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
 
 
@@ -189,7 +189,22 @@ def print_head(printer: Printer, op: LoopOp) -> None:
 
 
 class StatementOp(LoopOp):
-    """A loop that gives no value: what its body does is all."""
+    """A loop that gives no value: what its body does is all.
+
+    With `unroll 8` what is read for so many points of its last axis may be read before the first of them stores. That
+    is advice, and no value depends on it: what is read of memory that the kernel writes is read in its turn.
+    """
+
+    @property
+    def unroll(self) -> int:
+        """For how many points of the last axis is read at a time; 1 where nothing is said."""
+        return integer_property(self, "unroll") if "unroll" in self.properties else 1
+
+    @unroll.setter
+    def unroll(self, points: int) -> None:
+        self.properties.pop("unroll", None)
+        if points != 1:
+            self.properties["unroll"] = integer_attribute(points)
 
     @classmethod
     def build(
@@ -206,19 +221,28 @@ class StatementOp(LoopOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`."""
+        """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`, or `(%k = 0 to 26) unroll 8`
+        before the body.
+        """
         arguments, used, properties = parse_axes(parser)
+        if parser.parse_optional_keyword("unroll"):
+            properties["unroll"] = integer_attribute(parser.parse_integer(allow_boolean=False, allow_negative=False))
         return cls.create(operands=used, properties=properties, regions=[parse_body(parser, arguments)])
 
     def print(self, printer: Printer) -> None:
-        """Prints the axes and the body."""
+        """Prints the axes, how far the loop is unrolled, and the body."""
         printer.enter_scope()
-        print_axes(printer, self)
+        print_axes(printer, self, f" unroll {self.unroll}" if "unroll" in self.properties else "")
         printer.exit_scope()
 
     def verify_(self) -> None:
-        """Checks the loop."""
+        """Checks the loop, and that it may be unrolled where it says so."""
         self.verify_loop()
+        if "unroll" in self.properties:
+            if self.unroll < 2:
+                raise VerifyException(f"{self.name}: unroll {self.unroll}, but 2 points are the fewest")
+            if self.lanes > 1 or any(isinstance(op, LoopOp) for op in self.body.ops):
+                raise VerifyException(f"{self.name}: what is unrolled has no lanes, and no loop in it")
         if self.results:
             raise VerifyException(f"{self.name} has no results")
 

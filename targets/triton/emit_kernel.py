@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from itertools import chain
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -34,6 +34,7 @@ from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_programs import emit_programs
 from cuesta.targets.triton.emit_reduce import Accumulator
+from cuesta.targets.triton.emit_rounds import ROUNDS, reduces_alone, written_in_rounds
 from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
 from cuesta.targets.triton.emit_steps import Steps, split_by_steps
 from cuesta.targets.triton.emit_together import Together
@@ -47,14 +48,6 @@ _UNROLLED = 16
 _WRITTEN = 32
 """The most rounds of serial loops one in the other that Triton is to unroll; LLVM unrolls the outer ones, and takes a
 tenth of the time. An average of 11 by 11 elements compiles in 0.08 s in place of 0.7, to the same machine code.
-"""
-_AT_ONCE = 8
-"""Rounds of a serial reduction whose loads are begun together. LLVM writes out those of sums by itself, while a thread
-has few elements; not what has a comparison and two selections in each, and then each round waited for memory.
-
-Source: places of minima of 26 f32 on an H200, 17.1 us and 12; machine code: of 8 rounds all loads come first. Of 343
-tilings of 70 other nests, with 17 to 64 points, 9 take 0.41 to 0.9 of the time, 3 1.1 to 1.3, the mean 0.990; of 4
-rounds 0.995, of 16 0.989.
 """
 _LEAST_NORMAL = 1.2e-38
 """Triton takes a literal below for an f64."""
@@ -85,7 +78,7 @@ class KernelEmitter:
         self.scopes = [_Scope()]
         self.masks: dict[int, str] = {}
         self.asserts = False
-        self.initials: dict[kernel.LoopOp, list[tuple[str, str]]] = {}
+        self.initials: dict[kernel.LoopOp, dict[kernel.RunningOp, list[tuple[str, str]]]] = {}
         """For scans that are being written: what they carry, and what that is before the first point."""
         self.single_tiles: dict[SSAValue, Tile] = {}
         self.of_two_rows: dict[SSAValue, OfTwoRows] = {}
@@ -416,7 +409,7 @@ class KernelEmitter:
         outer.lines, before = body, outer.lines
         self.axis(op, 0, walk and walk.take)
         outer.lines = before
-        for name, text in walk.initial() if walk else self.initials.pop(op, ()):
+        for name, text in walk.initial() if walk else chain.from_iterable(self.initials.pop(op, {}).values()):
             self.line(f"{name} = {text}")
         outer.lines += body
         for one in carried:
@@ -463,6 +456,8 @@ class KernelEmitter:
         if last and op.lanes > 1:
             self.tiles(op, hint, inner)
             return
+        if last and take is None and written_in_rounds(self, op):
+            return
         count = trips[0] if len(trips) == 1 else None
         if count == 1:
             self.names[variable] = self.bind(low, hint) if lower != 0 else "0"
@@ -483,8 +478,8 @@ class KernelEmitter:
         inner()
         if self.counters.pop(variable, None) is not None:
             self.short.pop()
-        if not unrolled and last and _reduces_alone(op) and (isinstance(count, int) or op.kind in EXTREMES):
-            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={_AT_ONCE}):")
+        if not unrolled and last and reduces_alone(op) and (isinstance(count, int) or op.kind in EXTREMES):
+            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={ROUNDS}):")
             return
         self.leave(f"for {counter} in {'tl.static_range' if unrolled else 'range'}({low}, {high}):")
 
@@ -576,11 +571,6 @@ class KernelEmitter:
         """Makes every thread of the program see what the others stored."""
         self.line("tl.debug_barrier()")
         self.dirty.clear()
-
-
-def _reduces_alone(op: kernel.LoopOp) -> TypeGuard[kernel.ReduceOp]:
-    """Whether a loop is a reduction that no other loop is in."""
-    return isinstance(op, kernel.ReduceOp) and not any(isinstance(inner, kernel.LoopOp) for inner in op.body.walk())
 
 
 def _divisor(e: sym.IndexExpr) -> int:

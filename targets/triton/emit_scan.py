@@ -88,12 +88,12 @@ def _define(emitter: KernelEmitter, op: kernel.RunningOp, names: list[str], shap
 def _carried(
     emitter: KernelEmitter, op: kernel.RunningOp, scan: kernel.ScanOp, shape: Shape, scalar: Attribute
 ) -> list[str]:
-    """Names for what is carried, which are set before the scan."""
-    texts = _identities(emitter, op, scalar)
-    names = [emitter.fresh("carried") for _ in texts]
-    for name, text in zip(names, texts, strict=True):
-        emitter.initials.setdefault(scan, []).append((name, filled(text, shape) if shape else text))
-    return names
+    """Names for what is carried, which are set before the scan: for every round that is written out, the same."""
+    carried = emitter.initials.setdefault(scan, {})
+    if op not in carried:
+        texts = _identities(emitter, op, scalar)
+        carried[op] = [(emitter.fresh("carried"), filled(text, shape) if shape else text) for text in texts]
+    return [name for name, _ in carried[op]]
 
 
 def _identities(emitter: KernelEmitter, op: kernel.RunningOp, scalar: Attribute) -> list[str]:

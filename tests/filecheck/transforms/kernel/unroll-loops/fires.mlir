@@ -1,0 +1,43 @@
+// RUN: cuesta-opt %s --split-input-file -p unroll-loops | filecheck %s
+// RUN: cuesta-opt %s --split-input-file -p "unroll-loops,unroll-loops" | filecheck %s
+// ROUNDTRIP
+// Running sums of columns: of 26 points eight read at a time. Twice is as good as once.
+
+// CHECK-LABEL: kernel.func @sums
+// CHECK: kernel.scan (%{{.*}} = 0 to 26) unroll 8 {
+kernel.func @sums(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [2], target = cuda, warps = 1> {
+  %p = kernel.program_id 0
+  kernel.for (%i = %p * 64 to %p * 64 + 64 lanes 64) {
+    kernel.scan (%k = 0 to 26) {
+      %v = kernel.load %x[%k * 128 + %i] : vector<64xf32>
+      %s = kernel.running sum %v : vector<64xf32>
+      kernel.store %s, %o[%k * 128 + %i] : vector<64xf32>
+    }
+  }
+}
+func.func @main(%x : tensor<26x128xf32>) -> tensor<26x128xf32> {
+  %y = kernel.launch @sums(%x) : (tensor<26x128xf32>) -> tensor<26x128xf32>
+  func.return %y : tensor<26x128xf32>
+}
+
+// -----
+
+// Points that are independent, of the last of two axes; 16 numbers of a thread, so two points at a time.
+
+// CHECK-LABEL: kernel.func @doubled
+// CHECK: kernel.for (%{{.*}} = 0 to 3, %{{.*}} = 0 to 5) unroll 2 {
+kernel.func @doubled(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
+  kernel.for (%i = 0 to 512 lanes 512) {
+    kernel.for (%j = 0 to 3, %k = 0 to 5) {
+      %v = kernel.load %x[%j * 2560 + %k * 512 + %i] : vector<512xf32>
+      %s = elem.add %v, %v : vector<512xf32>
+      kernel.store %s, %o[%j * 2560 + %k * 512 + %i] : vector<512xf32>
+    }
+  }
+}
+func.func @main(%x : tensor<3x5x512xf32>) -> tensor<3x5x512xf32> {
+  %y = kernel.launch @doubled(%x) : (tensor<3x5x512xf32>) -> tensor<3x5x512xf32>
+  func.return %y : tensor<3x5x512xf32>
+}
