@@ -43,9 +43,14 @@ class LoopOp(BodyOp):
     """A loop over a list of axes `lo to hi`; the last may be stepped through in lanes.
 
     Lane loops nest: the lanes of the outermost are dimension 0 of the vectors in it, those of the next dimension 1.
+
+    With `unroll 8` what so many rounds read may be read before the first of them stores, or is reduced. That is advice,
+    and no value depends on it: what is read of memory that the kernel writes is read in its turn.
     """
 
     traits = traits_def(NoTerminator())
+    may_unroll: ClassVar[bool] = False
+    """Whether such a loop may say `unroll`."""
 
     @property
     def lowers(self) -> sym.MapAttr:
@@ -71,6 +76,17 @@ class LoopOp(BodyOp):
     def dim(self) -> int:
         """The dimension of vectors that the lanes are: how many lane loops there are around this one."""
         return integer_property(self, "dim") if "dim" in self.properties else 0
+
+    @property
+    def unroll(self) -> int:
+        """How many points of the last axis, or steps along its lanes, read at a time; 1 where nothing is said."""
+        return integer_property(self, "unroll") if "unroll" in self.properties else 1
+
+    @unroll.setter
+    def unroll(self, rounds: int) -> None:
+        self.properties.pop("unroll", None)
+        if rounds != 1:
+            self.properties["unroll"] = integer_attribute(rounds)
 
     @property
     def induction_variables(self) -> tuple[BlockArgument, ...]:
@@ -133,6 +149,11 @@ class LoopOp(BodyOp):
             raise VerifyException(f"{self.name}: induction variables are {', '.join(map(str, expected))}, not {found}")
         if any(operand.type != _INDEX for operand in self.bound_operands):
             raise VerifyException(f"{self.name}: bounds are expressions over scalar index values")
+        if "unroll" in self.properties:
+            if not self.may_unroll or any(isinstance(op, LoopOp) for op in self.body.ops):
+                raise VerifyException(f"{self.name}: only a loop without others in it says unroll, and no fold")
+            if self.unroll < 2:
+                raise VerifyException(f"{self.name}: unroll {self.unroll}, but 2 rounds are the fewest")
 
 
 def parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue], dict[str, Attribute]]:
@@ -162,13 +183,15 @@ def parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue
     arguments = [name.resolve(variable) for name, variable in zip(names, types, strict=True)]
     values = [parser.resolve_operand(operand, _INDEX) for operand in operands]
     used, properties = LoopOp.loop_properties(lowers, uppers, values, lanes, dim)
+    if parser.parse_optional_keyword("unroll"):
+        properties["unroll"] = integer_attribute(parser.parse_integer(allow_boolean=False, allow_negative=False))
     return arguments, used, properties
 
 
-def print_axes(printer: Printer, op: LoopOp, after: str = "") -> None:
-    """Prints what `parse_axes` reads, what comes after that, and the body."""
+def print_axes(printer: Printer, op: LoopOp) -> None:
+    """Prints what `parse_axes` reads, and the body."""
     print_head(printer, op)
-    printer.print_string(f"{after} ")
+    printer.print_string(" ")
     printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
 
 
@@ -185,26 +208,13 @@ def print_head(printer: Printer, op: LoopOp) -> None:
         if position == last and op.lanes > 1:
             printer.print_string(f" lanes {op.lanes}" + (f" dim {op.dim}" if op.dim else ""))
         printer.print_string("" if position == last else ", ")
-    printer.print_string(")")
+    printer.print_string(f") unroll {op.unroll}" if "unroll" in op.properties else ")")
 
 
 class StatementOp(LoopOp):
-    """A loop that gives no value: what its body does is all.
+    """A loop that gives no value: what its body does is all."""
 
-    With `unroll 8` what is read for so many points of its last axis may be read before the first of them stores. That
-    is advice, and no value depends on it: what is read of memory that the kernel writes is read in its turn.
-    """
-
-    @property
-    def unroll(self) -> int:
-        """For how many points of the last axis is read at a time; 1 where nothing is said."""
-        return integer_property(self, "unroll") if "unroll" in self.properties else 1
-
-    @unroll.setter
-    def unroll(self, points: int) -> None:
-        self.properties.pop("unroll", None)
-        if points != 1:
-            self.properties["unroll"] = integer_attribute(points)
+    may_unroll = True
 
     @classmethod
     def build(
@@ -221,28 +231,19 @@ class StatementOp(LoopOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`, or `(%k = 0 to 26) unroll 8`
-        before the body.
-        """
+        """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) unroll 4 { … }`."""
         arguments, used, properties = parse_axes(parser)
-        if parser.parse_optional_keyword("unroll"):
-            properties["unroll"] = integer_attribute(parser.parse_integer(allow_boolean=False, allow_negative=False))
         return cls.create(operands=used, properties=properties, regions=[parse_body(parser, arguments)])
 
     def print(self, printer: Printer) -> None:
-        """Prints the axes, how far the loop is unrolled, and the body."""
+        """Prints the axes and the body."""
         printer.enter_scope()
-        print_axes(printer, self, f" unroll {self.unroll}" if "unroll" in self.properties else "")
+        print_axes(printer, self)
         printer.exit_scope()
 
     def verify_(self) -> None:
-        """Checks the loop, and that it may be unrolled where it says so."""
+        """Checks the loop."""
         self.verify_loop()
-        if "unroll" in self.properties:
-            if self.unroll < 2:
-                raise VerifyException(f"{self.name}: unroll {self.unroll}, but 2 points are the fewest")
-            if self.lanes > 1 or any(isinstance(op, LoopOp) for op in self.body.ops):
-                raise VerifyException(f"{self.name}: what is unrolled has no lanes, and no loop in it")
         if self.results:
             raise VerifyException(f"{self.name} has no results")
 
@@ -261,6 +262,7 @@ class ReduceOp(LoopOp, ReductionOp):
 
     name = "kernel.reduce"
     traits: ClassVar = traits_def()
+    may_unroll = True
 
     @classmethod
     def result_types_of(cls, kind: str, yielded: Attribute, lanes: int, dim: int = 0) -> tuple[Attribute, ...]:

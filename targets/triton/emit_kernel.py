@@ -20,7 +20,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
-from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.descriptors import Described, Descriptor, described_loads
 from cuesta.dialects.kernel.shapes import Shape, shape_of
@@ -34,7 +33,7 @@ from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_programs import emit_programs
 from cuesta.targets.triton.emit_reduce import Accumulator
-from cuesta.targets.triton.emit_rounds import ROUNDS, reduces_alone, written_in_rounds
+from cuesta.targets.triton.emit_rounds import is_written_in_rounds, write_points, write_rounds
 from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
 from cuesta.targets.triton.emit_steps import Steps, split_by_steps
 from cuesta.targets.triton.emit_together import Together
@@ -456,15 +455,15 @@ class KernelEmitter:
         if last and op.lanes > 1:
             self.tiles(op, hint, inner)
             return
-        if last and take is None and written_in_rounds(self, op):
+        if last and is_written_in_rounds(self, op):
+            write_points(self, op)
             return
         count = trips[0] if len(trips) == 1 else None
         if count == 1:
             self.names[variable] = self.bind(low, hint) if lower != 0 else "0"
             inner()
             return
-        counter = self.fresh(hint)
-        short = self.rounds(op, axis)
+        counter, short = self.fresh(hint), self.rounds(op, axis)
         unrolled = short is not None and short <= _WRITTEN
         if short is not None:
             assert isinstance(lower, int) and isinstance(count, int)
@@ -478,8 +477,8 @@ class KernelEmitter:
         inner()
         if self.counters.pop(variable, None) is not None:
             self.short.pop()
-        if not unrolled and last and reduces_alone(op) and (isinstance(count, int) or op.kind in EXTREMES):
-            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={ROUNDS}):")
+        if not unrolled and last and op.unroll > 1 and isinstance(op, kernel.ReduceOp):
+            self.leave(f"for {counter} in tl.range({low}, {high}, loop_unroll_factor={op.unroll}):")
             return
         self.leave(f"for {counter} in {'tl.static_range' if unrolled else 'range'}({low}, {high}):")
 
@@ -529,14 +528,25 @@ class KernelEmitter:
         start = self.fresh(f"{hint}_start")
         low, _ = self.index(lower, op.operands)
         high, _ = self.index(op.uppers.results[-1], op.operands)
+        rounds = op.unroll if is_written_in_rounds(self, op) else 1
+        trip = op.uppers.results[-1] - lower
+        exact = isinstance(trip, int) and trip % (lanes * rounds) == 0
+
+        def enter_round(number: int) -> None:
+            shifted = f"{first} + {number * lanes}" if number else first
+            name = self.names[variable] = self.bind(f"{shifted} + {points}", hint)
+            self.mask(dim, name, [] if exact else list(uppers), op)
+
         self.enter()
         first = self.bind(f"tl.cast({start}, tl.int64)", start) if self.wide else start
-        name = self.names[variable] = self.bind(f"{first} + {points}", hint)
-        trip = op.uppers.results[-1] - lower
-        exact = isinstance(trip, int) and trip % lanes == 0
-        self.mask(dim, name, [] if exact else list(uppers), op)
-        inner()
-        self.leave(f"for {start} in range({low}, {high}, {lanes}):")
+        if rounds > 1:
+            write_rounds(self, op, rounds, enter_round)
+            self.leave(f"for {start} in range({low}, {high}, {lanes * rounds}):")
+        else:
+            enter_round(0)
+            inner()
+            unroll = f", loop_unroll_factor={op.unroll}" if op.unroll > 1 and isinstance(op, kernel.ReduceOp) else ""
+            self.leave(f"for {start} in {'tl.' if unroll else ''}range({low}, {high}, {lanes}{unroll}):")
         self.masks = before
 
     def mask(self, dim: int, name: str, limits: Sequence[sym.IndexExpr], op: kernel.LoopOp) -> None:

@@ -1,4 +1,4 @@
-"""Several rounds of a serial loop at a time: of what stores they are written out, their loads first.
+"""Several rounds of a loop at a time: of what stores they are written out, their loads first.
 
     kernel.scan (%k = 0 to 26) unroll 8 { … }
     →
@@ -15,13 +15,16 @@
         …
     and the same of points 24 and 25
 
+So are steps along lanes, each with a mask of its own; a step behind the last of them has no lane that is active. Of
+reductions Triton writes out the rounds itself.
+
 Exact: the rounds do what they did, in their order, but for loads of memory that the kernel does not write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
@@ -29,59 +32,75 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.kernel.shapes import Shape
 from cuesta.dialects.kernel.structure import StatementOp
+from cuesta.targets.triton.emit_neighbours import neighbours_in
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
 
 
-ROUNDS = 8
-"""Rounds of a serial reduction whose loads are begun together. LLVM writes out those of sums by itself, while a thread
-has few elements; not what has a comparison and two selections in each, and then each round waited for memory.
-
-Source: places of minima of 26 f32 on an H200, 17.1 us and 12; machine code: of 8 rounds all loads come first. Of 343
-tilings of 70 other nests, with 17 to 64 points, 9 take 0.41 to 0.9 of the time, 3 1.1 to 1.3, the mean 0.990; of 4
-rounds 0.995, of 16 0.989.
-"""
-
-
-def reduces_alone(op: kernel.LoopOp) -> TypeGuard[kernel.ReduceOp]:
-    """Whether a loop is a reduction that no other loop is in."""
-    return isinstance(op, kernel.ReduceOp) and not any(isinstance(inner, kernel.LoopOp) for inner in op.body.walk())
-
-
-def written_in_rounds(emitter: KernelEmitter, op: kernel.LoopOp) -> bool:
-    """Emits the last axis of a loop that says `unroll`; whether it is one, of as many points as the text says, with
-    something to be read for several of them.
+def is_written_in_rounds(emitter: KernelEmitter, op: kernel.LoopOp) -> bool:
+    """Whether several rounds of the last axis of a loop are written out: it stores, says `unroll`, has something to be
+    read before that, and, without lanes, as many points as the text says.
     """
+    if not isinstance(op, StatementOp) or op.unroll == 1:
+        return False
     lower, upper = op.lowers.results[-1], op.uppers.results[-1]
-    if not isinstance(op, StatementOp) or op.unroll == 1 or not (isinstance(lower, int) and isinstance(upper, int)):
-        return False
-    if not _first(emitter, op):
-        return False
+    known = op.lanes > 1 or (isinstance(lower, int) and isinstance(upper, int))
+    return known and bool(_first(emitter, op)) and not neighbours_in(emitter, _body(op))
+
+
+def write_points(emitter: KernelEmitter, op: kernel.LoopOp) -> None:
+    """Emits the last axis of such a loop, if it has no lanes."""
+    lower, upper = op.lowers.results[-1], op.uppers.results[-1]
+    assert isinstance(lower, int) and isinstance(upper, int)
     variable = op.induction_variables[-1]
     whole = lower + (upper - lower) // op.unroll * op.unroll
+
+    def write(points: Sequence[str]) -> None:
+        write_rounds(emitter, op, len(points), lambda number: emitter.names.__setitem__(variable, points[number]))
+
     emitter.counters[variable] = upper
     emitter.short.append((op, len(emitter.scopes) - 1))
     if whole - lower > op.unroll:
         counter = emitter.fresh(variable.name_hint or "i")
         emitter.enter()
         first = emitter.bind(f"tl.cast({counter}, tl.int64)", counter) if emitter.wide else counter
-        _rounds(emitter, op, [first, *(emitter.bind(f"{first} + {k}", counter) for k in range(1, op.unroll))])
+        write([first, *(emitter.bind(f"{first} + {k}", counter) for k in range(1, op.unroll))])
         emitter.leave(f"for {counter} in range({lower}, {whole}, {op.unroll}):")
-    elif whole > lower:
-        _rounds(emitter, op, [str(point) for point in range(lower, whole)])
-    if whole < upper:
-        _rounds(emitter, op, [str(point) for point in range(whole, upper)])
+    else:
+        whole = lower
+    for start in range(whole, upper, op.unroll):
+        write([str(point) for point in range(start, min(upper, start + op.unroll))])
     emitter.short.pop()
     del emitter.counters[variable]
-    return True
 
 
-def _first(emitter: KernelEmitter, op: StatementOp) -> list[Operation]:
+def write_rounds(emitter: KernelEmitter, op: kernel.LoopOp, count: int, enter: Callable[[int], None]) -> None:
+    """Emits so many rounds of the body of such a loop; `enter` sets the names and the masks of one."""
+    first = _first(emitter, op)
+    rest = [one for one in _body(op) if one not in first]
+    values: list[SSAValue] = [op.induction_variables[-1], *(result for one in first for result in one.results)]
+    read: list[tuple[dict[int, str], list[tuple[str, Shape]]]] = []
+    for number in range(count):
+        enter(number)
+        emitter.ops(first)
+        read.append((dict(emitter.masks), [(emitter.names[value], emitter.real_of(value)) for value in values]))
+    for masks, found in read:
+        emitter.masks = masks
+        for value, (name, real) in zip(values, found, strict=True):
+            emitter.names[value], emitter.real[value] = name, real
+        emitter.ops(rest)
+
+
+def _body(op: kernel.LoopOp) -> list[Operation]:
+    return [one for one in ops_of(op.body) if not isinstance(one, elem.ConstantOp)]
+
+
+def _first(emitter: KernelEmitter, op: kernel.LoopOp) -> list[Operation]:
     """What is done for all rounds before the rest of the first of them: loads of memory that the kernel does not write,
     and what these need, but for what is carried from round to round.
     """
-    body = [one for one in ops_of(op.body) if not isinstance(one, elem.ConstantOp)]
+    body = _body(op)
     early: set[Operation] = set()
     for one in body:
         inside = [operand.owner for operand in one.operands if isinstance(operand.owner, Operation)]
@@ -101,21 +120,4 @@ def _feeds(op: Operation, needed: set[Operation]) -> list[bool]:
     return [use.operation in needed for result in op.results for use in result.uses]
 
 
-def _rounds(emitter: KernelEmitter, op: StatementOp, points: Sequence[str]) -> None:
-    """Emits some rounds of a loop, of which the last axis has these points."""
-    variable = op.induction_variables[-1]
-    first = _first(emitter, op)
-    rest = [one for one in ops_of(op.body) if one not in first]
-    values: list[SSAValue] = [variable, *(result for one in first for result in one.results)]
-    read: list[list[tuple[str, Shape]]] = []
-    for point in points:
-        emitter.names[variable] = point
-        emitter.ops(first)
-        read.append([(emitter.names[value], emitter.real_of(value)) for value in values])
-    for found in read:
-        for value, (name, real) in zip(values, found, strict=True):
-            emitter.names[value], emitter.real[value] = name, real
-        emitter.ops(rest)
-
-
-__all__ = ["ROUNDS", "reduces_alone", "written_in_rounds"]
+__all__ = ["is_written_in_rounds", "write_points", "write_rounds"]

@@ -35,8 +35,8 @@ further.
 
 Source: with measured times of 360 nests: looking at all of them found nothing more. 1.6 of nests without loops: what is
 chosen of 410 fresh nests takes 1.0471 times the best (30 beyond 1.15), 1.0449 (27) so; of 1008 others 1.0417 and
-1.0412. A maximum of two f32 that lie channels last took 29 us on an H100, 1.32 of moving them, and 20 in the tile that is chosen.
-Four vectors added to rows of 1368 f32 took 180 us on an H200 in a tile that 1.5 asks about, 174 as usual.
+1.0412. A maximum of two f32 that lie channels last took 29 us on an H100, 1.32 of moving them, and 20 in the tile that
+is chosen. Four vectors added to rows of 1368 f32 took 180 us on an H200 in the tile that this leads to, 174 as usual.
 """
 LITTLE = 0.8
 """What is not worth asking about, in µs.
@@ -222,9 +222,11 @@ class _Counting:
             self.pointers,
         )  # fmt: skip
 
-    def walk(self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool) -> None:
-        """Counts a loop that a program goes through `times` times, with so many lanes; `around` are the points that it
-        goes through one after the other.
+    def walk(
+        self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool, rounds: int = 1
+    ) -> None:
+        """Counts a loop that a program goes through `times` times, the last `rounds` in a row, with so many lanes;
+        `around` are the points that it goes through one after the other.
         """
         threads, programs, costs = self.threads, self.programs, self.costs
         self.work += programs * times * max(lanes, threads) * loop.work
@@ -261,11 +263,10 @@ class _Counting:
         self.pointers, self.values = max(self.pointers, pointers), max(self.values, values)
         if waits:
             # What a lane loads after it has stored waits for memory each time: nobody knows that they do not overlap.
-            turns = times
-            if loop is not costs.root and lanes == self.outer and any(use.stored for use in costs.uses[loop]):
-                turns = times * self.turns_of(loop, lanes)
-            elif loop is not costs.root and lanes == self.outer and times > 1:
-                turns = 0
+            turns = times * self.turns_of(loop, lanes, rounds)
+            serial = loop is not costs.root and lanes == self.outer and times > 1
+            if serial and not any(use.stored for use in costs.uses[loop]):
+                turns = 0.0
             self.steps += turns
             self.single_steps += times - turns
         sizes = costs.sizes
@@ -275,25 +276,27 @@ class _Counting:
             own = min(self.inner, power_of_two(max(1, count)))
             if inner.loops or not axes or own == 1:
                 within = (*around, *((axis, 1, sizes[axis]) for axis in axes))
-                self.walk(inner, tiles, within, times * count, lanes, False)
+                self.walk(inner, tiles, within, times * count, lanes, False, sizes[axes[-1]] if axes else 1)
                 continue
             rounds = -(-count // own)
             group = self.spread(axes, own)
             if lanes > 1:
                 self.digits += programs * times * rounds * max(lanes * own, threads) * (len(axes) - 1)
             within = (*around, (axes[0], dict(group).get(axes[0], 1), rounds)) if rounds > 1 else around
-            self.walk(inner, [*tiles, group], within, times * rounds, lanes * own, rounds == 1)
+            self.walk(inner, [*tiles, group], within, times * rounds, lanes * own, rounds == 1, rounds)
             self.exchange(inner, [*tiles, group], times, rounds, lanes, own)
 
-    def turns_of(self, loop: Loop, lanes: int) -> float:
-        """The share of the rounds of a serial loop that wait for what they read, as some read at a time."""
+    def turns_of(self, loop: Loop, lanes: int, rounds: int) -> float:
+        """The share of so many rounds of a loop that wait for what they read, as some read at a time."""
         if loop.loops or not loop.axes:
             return 1.0
         axis = loop.axes[-1]
-        points = self.costs.sizes[axis]
         reads = sum(not use.stored and bool(use.moves[axis] or axis in use.data) for use in self.costs.uses[loop])
-        rounds = rounds_at_once(points, lanes / self.threads, reads)
-        return -(-points // rounds) / max(1, points)
+        if lanes > self.outer and isinstance(loop.op, loops.ReduceOp) and len(loop.op.results) > 1:
+            return 1.0  # a place is looked for
+        by_itself = lanes == self.outer or isinstance(loop.op, loops.ScanOp)
+        warps = 0.0 if by_itself else max(1.0, self.programs / self.machine.processors) * self.warps
+        return -(-rounds // rounds_at_once(rounds, lanes / self.threads, reads, warps=warps)) / max(1, rounds)
 
     def turns(self, far: Sequence[tuple[int, float]]) -> float:
         """How often memory is asked for what is read for every index of some axes in turn."""

@@ -49,6 +49,16 @@ kernel.func @loops() outs(%y: !kernel.ptr<f64>) schedule #kernel.schedule<grid =
   }
   kernel.for (%n = 0 to 0) {
   }
+  kernel.for (%n = 0 to 3, %j = 0 to 100 lanes 8) unroll 4 {
+    %a = kernel.load %y[%n * 64 + %j] : vector<8xf64>
+    kernel.store %a, %y[%n * 64 + %j] : vector<8xf64>
+  }
+  kernel.scan (%n = 0 to 26) unroll 7 {
+  }
+  %s = kernel.reduce sum (%n = 0 to 26) unroll 7 {
+    %a = kernel.load %y[%n] : f64
+    kernel.yield %a : f64
+  } : f64
 }
 """,
     "launch": """
@@ -204,6 +214,13 @@ IN_A_BODY = [
     ("kernel.for () { }", "kernel.for needs an axis"),
     ("kernel.for (%n = 0 to 8 lanes 4, %j = 0 to 8) { }", "only the last axis has lanes"),
     ("kernel.for (%j = 0 to 8 lanes 0) { }", "kernel.for: 0 lanes"),
+    ("kernel.for (%j = 0 to 8) unroll 1 { }", "kernel.for: unroll 1, but 2 rounds are the fewest"),
+    ("kernel.for (%j = 0 to 8) unroll { }", "Expected integer literal"),
+    ("kernel.for (%j = 0 to 8) unroll 2 { kernel.for (%i = 0 to 8) { } }", "only a loop without others in it"),
+    (
+        f'"kernel.for"() <{{{LOOP}, lanes = 1 : i64, unroll = "8"}}> ({{\n^bb(%j : index):\n}}) : () -> ()',
+        "kernel.for needs the property `unroll`",
+    ),
     (
         f'"kernel.for"() <{{{LOOP}, lanes = 4 : i64}}> ({{\n^bb(%j : index):\n}}) : () -> ()',
         "kernel.for: induction variables are vector<4xindex>, not index",

@@ -48,7 +48,7 @@ def program(*stages: str, on_device: bool = True) -> str:
 
 
 def loops_in(texts: list[KernelText]) -> int:
-    return sum(len(re.findall(r"for \w+ in range", text.source)) for text in texts)
+    return sum(len(re.findall(r"for \w+ in (?:tl\.)?range", text.source)) for text in texts)
 
 
 @pytest.fixture(autouse=True)

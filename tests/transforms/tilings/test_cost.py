@@ -115,7 +115,8 @@ def test_what_a_tile_holds_is_read_once() -> None:
     looped = counts(analysis, along=1, rows=1, lanes=1024, warps=4)
     assert whole.again == 0 and whole.kept > 0
     assert looped.again == pytest.approx(4 * 1024 * 4096 * (1024 * 4096 * 4 / REFERENCE.cache)), "what no cache has"
-    assert (looped.steps, whole.steps) == (2 * 4 + 1, 1 + 1), "the last one stores"
+    assert (looped.steps, whole.steps) == (2 * 1 + 1, 1 + 1), "four steps read at a time; the last one stores"
+    assert looped.single_steps == 2 * 3
     assert looped.cache == 2 * 4 * 1024 * 4096 + 32 * 1024, "a sector for every result besides"
     assert time_of(looped, REFERENCE) > time_of(whole, REFERENCE)
 
@@ -272,9 +273,6 @@ def test_tiles_of_rows_share_what_rows_share() -> None:
     assert found["height"] >= 8 and found["along"] == 1
     costs = TileCosts(analysis, REFERENCE)
     assert costs.time(found) < 0.8 * costs.time(usual)
-    even = analysed(parse(biased(65536, 1368, 4)))
-    usual = usual_tiling(even, REFERENCE)
-    assert usual is not None and cheapest(even, REFERENCE, usual) == usual
 
 
 def test_short_columns_are_scanned_whole_or_one_by_one() -> None:
@@ -286,11 +284,13 @@ def test_short_columns_are_scanned_whole_or_one_by_one() -> None:
     )
 
 
-def test_loads_after_stores_wait_each_time() -> None:
-    """What a lane scans one by one it stores: 43 steps took 23.5 us on an H100, 25.0 by this. A sum stores nothing."""
+def test_loads_after_stores_wait() -> None:
+    """What a lane scans one by one it stores: 43 steps took 23.5 us on an H100 when each waited for memory. Now eight
+    read at a time, in 6 groups. A sum stores nothing.
+    """
     scan = counts(analysed(parse(running("sum", 43, 52224, down=True))), along=1, rows=128, lanes=1, warps=2)
     total = counts(analysed(parse(rows("43x52224", "%j, %i"))), along=1, rows=128, lanes=1, warps=2)
-    assert scan.steps >= 43 and scan.single_steps == 0
+    assert (scan.steps, scan.single_steps) == (6, 43 - 6)
     assert total.single_steps == 43 and total.steps <= 2
 
 

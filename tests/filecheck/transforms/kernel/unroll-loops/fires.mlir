@@ -1,10 +1,10 @@
 // RUN: cuesta-opt %s --split-input-file -p unroll-loops | filecheck %s
 // RUN: cuesta-opt %s --split-input-file -p "unroll-loops,unroll-loops" | filecheck %s
 // ROUNDTRIP
-// Running sums of columns: of 26 points eight read at a time. Twice is as good as once.
+// Running sums of columns: 26 points read in four groups. Twice is as good as once.
 
 // CHECK-LABEL: kernel.func @sums
-// CHECK: kernel.scan (%{{.*}} = 0 to 26) unroll 8 {
+// CHECK: kernel.scan (%{{.*}} = 0 to 26) unroll 7 {
 kernel.func @sums(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
     schedule #kernel.schedule<grid = [2], target = cuda, warps = 1> {
   %p = kernel.program_id 0
@@ -40,4 +40,29 @@ kernel.func @doubled(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
 func.func @main(%x : tensor<3x5x512xf32>) -> tensor<3x5x512xf32> {
   %y = kernel.launch @doubled(%x) : (tensor<3x5x512xf32>) -> tensor<3x5x512xf32>
   func.return %y : tensor<3x5x512xf32>
+}
+
+// -----
+
+// A walk along lanes, of which a thread has two numbers in each step; a reduction and a loop that stores.
+
+// CHECK-LABEL: kernel.func @scaled
+// CHECK: kernel.reduce sum (%{{.*}} = 0 to 512 lanes 64) unroll 8 {
+// CHECK: kernel.for (%{{.*}} = 0 to 500 lanes 64) unroll 8 {
+kernel.func @scaled(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
+  %s = kernel.reduce sum (%i = 0 to 512 lanes 64) {
+    %v = kernel.load %x[%i] : vector<64xf32>
+    kernel.yield %v : vector<64xf32>
+  } : f32
+  kernel.for (%i = 0 to 500 lanes 64) {
+    %v = kernel.load %x[%i] : vector<64xf32>
+    %t = kernel.broadcast %s : f32 to vector<64xf32>
+    %w = elem.mul %v, %t : vector<64xf32>
+    kernel.store %w, %o[%i] : vector<64xf32>
+  }
+}
+func.func @main(%x : tensor<512xf32>) -> tensor<500xf32> {
+  %y = kernel.launch @scaled(%x) : (tensor<512xf32>) -> tensor<500xf32>
+  func.return %y : tensor<500xf32>
 }

@@ -1,13 +1,13 @@
 // RUN: cuesta-opt %s --split-input-file -p unroll-loops | filecheck %s
-// A loop with lanes; one that stores nothing; what does not go along with the loop; a kernel for a CPU.
+// One tile; a thread with many numbers; what does not go along with the loop; a kernel for a CPU.
 
 // CHECK-LABEL: kernel.func @lanes
 // CHECK-NOT: unroll
 kernel.func @lanes(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
     schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
-  kernel.for (%i = 0 to 512 lanes 64) {
-    %v = kernel.load %x[%i] : vector<64xf32>
-    kernel.store %v, %o[%i] : vector<64xf32>
+  kernel.for (%i = 0 to 512 lanes 512) {
+    %v = kernel.load %x[%i] : vector<512xf32>
+    kernel.store %v, %o[%i] : vector<512xf32>
   }
 }
 func.func @main(%x : tensor<512xf32>) -> tensor<512xf32> {
@@ -17,21 +17,19 @@ func.func @main(%x : tensor<512xf32>) -> tensor<512xf32> {
 
 // -----
 
-// CHECK-LABEL: kernel.func @reduced
+// CHECK-LABEL: kernel.func @large
 // CHECK-NOT: unroll
-kernel.func @reduced(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+kernel.func @large(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
     schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
-  kernel.for (%i = 0 to 64 lanes 64) {
-    %s = kernel.reduce sum (%k = 0 to 26) {
-      %v = kernel.load %x[%k * 64 + %i] : vector<64xf32>
-      kernel.yield %v : vector<64xf32>
-    } : vector<64xf32>
-    kernel.store %s, %o[%i] : vector<64xf32>
-  }
+  %s = kernel.reduce sum (%i = 0 to 4096 lanes 1024) {
+    %v = kernel.load %x[%i] : vector<1024xf32>
+    kernel.yield %v : vector<1024xf32>
+  } : f32
+  kernel.store %s, %o[0] : f32
 }
-func.func @main(%x : tensor<26x64xf32>) -> tensor<64xf32> {
-  %y = kernel.launch @reduced(%x) : (tensor<26x64xf32>) -> tensor<64xf32>
-  func.return %y : tensor<64xf32>
+func.func @main(%x : tensor<4096xf32>) -> tensor<1xf32> {
+  %y = kernel.launch @large(%x) : (tensor<4096xf32>) -> tensor<1xf32>
+  func.return %y : tensor<1xf32>
 }
 
 // -----
