@@ -120,6 +120,15 @@ def in_rows(overload: OpOverload) -> Callable[..., Any]:
     return decomposition
 
 
+def row_major(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula whose result lies row-major, as eager's does whatever its arguments lie like."""
+
+    def decomposition(*arguments: Any, **named: Any) -> Any:
+        return formula(*arguments, **named).contiguous()
+
+    return decomposition
+
+
 def unless_eager_refuses(overload: OpOverload, formula: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition of what is given tensors of one type; of several, where eager takes those: else it is a call,
     and raises as in eager.
@@ -146,4 +155,4 @@ def _without_elements(value: Any) -> Any:
     return torch.empty(0, dtype=value.dtype) if isinstance(value, torch.Tensor) else value
 
 
-__all__ = ["in_rows", "index_fill", "put", "select", "take", "unless_eager_refuses", "vector_norm"]
+__all__ = ["in_rows", "index_fill", "put", "row_major", "select", "take", "unless_eager_refuses", "vector_norm"]

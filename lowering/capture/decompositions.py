@@ -25,6 +25,7 @@ from cuesta.lowering.capture.corrections import (
     index_fill,
     int_mm,
     put,
+    row_major,
     select,
     take,
     unless_eager_refuses,
@@ -224,6 +225,7 @@ def _own_decompositions() -> DecompositionTable:
             overload: in_order_of_first(overload)
             for overload in (aten.channel_shuffle.default, aten.max_unpool2d.default)
         },
+        aten.glu_backward.default: row_major(_of_pytorch(aten.glu_backward.default)),
         aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
         aten.bincount.default: bincount,

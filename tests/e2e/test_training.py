@@ -453,3 +453,17 @@ def test_another_size_is_another_program() -> None:
     compiled = compiled_of(model)
     for size in (4, 7, 1, 9):
         check_call(compiled, model, leaf(size, 6), unit_strides=False)
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_the_gradient_of_a_gated_unit_lies_row_major(dim: int) -> None:
+    """As eager's, whatever its argument and the gradient that it is given lie like."""
+    compiled = torch.compile(lambda x: F.glu(x, dim), backend="cuesta")
+    for order, given in ((torch.channels_last, torch.contiguous_format), (torch.channels_last, torch.channels_last)):
+        x = randn(3, 8, 4, 2).contiguous(memory_format=order).requires_grad_()
+        expected = F.glu(x, dim)
+        gradient = torch.randn_like(expected).contiguous(memory_format=given)
+        (ours,) = torch.autograd.grad(compiled(x), x, gradient)
+        (eager,) = torch.autograd.grad(expected, x, gradient)
+        torch.testing.assert_close(ours, eager)
+        assert ours.stride() == eager.stride()

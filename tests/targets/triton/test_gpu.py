@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 import cuesta
 from cuesta.dialects.core.locations import print_text
@@ -146,6 +148,23 @@ def test_gradients_go_to_the_greatest_of_a_window(size: int, stride: int, paddin
         found += torch.autograd.grad(pooled, x, weight)
     assert torch.equal(*found)
     assert_ours()
+
+
+def test_gradients_of_padded_averages_of_what_lies_channels_last() -> None:
+    """Eager's own are of other windows, before torch 2.14 (pytorch/pytorch#188344); those on a CPU are right."""
+    x = torch.randn(2, 2, 13, 70).contiguous(memory_format=torch.channels_last)
+    gradient = torch.randn(2, 2, 13, 70)
+
+    def gradient_of(function: Any, device: str) -> Tensor:
+        leaf = x.to(device).requires_grad_()
+        (found,) = torch.autograd.grad(function(leaf, 5, 1, 2), leaf, gradient.to(device))
+        return found.cpu()
+
+    expected = gradient_of(F.avg_pool2d, "cpu")
+    ours = gradient_of(torch.compile(lambda *given: F.avg_pool2d(*given), backend="cuesta"), "cuda")
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
+    if torch.__version__ < "2.14":
+        assert (gradient_of(F.avg_pool2d, "cuda") - expected).abs().max() > 0.1, "then the row of differences.md can go"
 
 
 def test_dynamic_shapes() -> None:
