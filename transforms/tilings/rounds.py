@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 AT_ONCE = 8
-"""The most rounds. Running sums of 26, 50, 64 and 1000 points of columns, tiles of 64 to 512 columns, with 1, 2, 4 and 8
+"""The most rounds. Running sums of 26, 50, 64 and 1000 points of columns, tiles of 64 to 512 columns, with 1, 2, 4, 8
 rounds at once: 28.7, 20.7, 18.2, 17.9 us (a copy takes 17.7); 36.1, 23.6, 20.6, 18.7; 142, 141, 140, 138; 517, 318,
 206, 150. Sums of 64 rows of 262144 bf16, tiles of 4096: 34.1, 23.5, 18.6, 15.4, and then scaled and stored: 64.5, 45.0,
 34.5, 30.8.
