@@ -121,6 +121,11 @@ STAGES: tuple[Stage, ...] = (
         where="blocks",
     ),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
+    Stage(
+        "shorten-walks",
+        "what a walk computes at a score is final, and its mask still says which scores there are",
+        where="contractions",
+    ),
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage(
         "choose-waves",

@@ -94,7 +94,8 @@ class ElementwiseOp(PlainOperation):
 class TableOp(ElementwiseOp):
     """An op that a row of the table describes: operands of one type, a result of that type or its bool.
 
-    With `precision`, the result may be as far off as the row's approximation for that type says.
+    With `precision`, the result may be as far off as the row's approximation for that type says. With `rounded`, eager
+    rounds the result to that type before anybody uses it; this program need not, and what it means does not change.
     """
 
     row: ClassVar[Row]
@@ -109,9 +110,15 @@ class TableOp(ElementwiseOp):
         precision = self.properties.get("precision")
         return precision.data if isinstance(precision, StringAttr) else None
 
+    @property
+    def rounded(self) -> str | None:
+        """`bf16` or `f16`, where eager rounds the result to that."""
+        rounded = self.properties.get("rounded")
+        return rounded.data if isinstance(rounded, StringAttr) else None
+
     @classmethod
     def parse(cls, parser: Parser) -> TableOp:
-        """Parses `%a, %b : type precision bf16`; the precision may be left out."""
+        """Parses `%a, %b : type rounded bf16 precision bf16`; both may be left out."""
         unresolved = [parser.parse_unresolved_operand()]
         while parser.parse_optional_punctuation(","):
             unresolved.append(parser.parse_unresolved_operand())
@@ -120,13 +127,16 @@ class TableOp(ElementwiseOp):
         operands = [parser.resolve_operand(operand, operand_type) for operand in unresolved]
         result = bool_like(operand_type) if cls.row.result == "bool" else operand_type
         properties: dict[str, Attribute] = {}
-        if parser.parse_optional_keyword("precision"):
-            properties["precision"] = StringAttr(parser.parse_identifier())
+        for name in ("rounded", "precision"):
+            if parser.parse_optional_keyword(name):
+                properties[name] = StringAttr(parser.parse_identifier())
         return cls.create(operands=operands, result_types=(result,), properties=properties)
 
     def print(self, printer: Printer) -> None:
-        """Prints `%a, %b : type precision bf16`."""
+        """Prints `%a, %b : type rounded bf16 precision bf16`."""
         print_values_of_type(printer, self.operands, self.operands[0].type)
+        if self.rounded is not None:
+            printer.print_string(f" rounded {self.rounded}")
         if self.precision is not None:
             printer.print_string(f" precision {self.precision}")
 
@@ -147,6 +157,8 @@ class TableOp(ElementwiseOp):
             raise VerifyException(f"{self.name} on {operand_type} gives {expected}, not {self.results[0].type}")
         if "precision" in self.properties:
             self._verify_precision()
+        if "rounded" in self.properties and self.rounded not in ("bf16", "f16"):
+            raise VerifyException(f"{self.name} is rounded to bf16 or f16, not to {self.properties['rounded']}")
 
     def _verify_precision(self) -> None:
         known = self.row.approximations

@@ -232,6 +232,13 @@ class BitcastOp(ElementwiseOp, FromToOp):
             raise VerifyException(f"elem.bitcast keeps the shape, but {source} and {result} differ in it")
 
 
+PHILOX_ROUNDS = 10
+"""The rounds of Philox of `elem.philox`.
+
+Source: as torch's generator on a GPU has it.
+"""
+
+
 class PhiloxOp(ElementwiseOp):
     """A random word: Philox4x32-10 of a 64-bit key and a 64-bit counter gives four words of 32 bits, of which this is
     number `word`, as an integer in [0, 2^32).
@@ -270,8 +277,16 @@ class PhiloxOp(ElementwiseOp):
         _verify_word(self)
 
 
+WORD_ROUNDS = 7
+"""The rounds of Philox of `elem.random_word`, of which a walk computes one for every four scores.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011): the fewest of Philox4x32 that
+pass BigCrush.
+"""
+
+
 class RandomWordOp(ElementwiseOp):
-    """The random word of a place: number `place mod 4` of the four that Philox4x32-10 gives for a 64-bit key and the
+    """The random word of a place: number `place mod 4` of the four that Philox4x32-7 gives for a 64-bit key and the
     counter `first + place div 4`, as an integer in [0, 2^32). Places are not negative.
 
     Four places that follow one another have one call of Philox. What computes a tile of places may share it.

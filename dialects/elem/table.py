@@ -68,6 +68,11 @@ def _approximately(error: float, triton: str) -> dict[str, Approximation]:
     return dict.fromkeys(("bf16", "f16"), Approximation(triton, error))
 
 
+def _weight(error: float, triton: str) -> dict[str, Approximation]:
+    """One approximation of a weight (`transforms/products/shorten_walks.py`)."""
+    return {"weight": Approximation(triton, error)}
+
+
 def _float(
     name: str,
     reference: str | None = None,
@@ -228,8 +233,17 @@ _ROWS = (
         approximations=_approximately(2.5e-7, "tl.sqrt({a})"),
     ),
     _float("rsqrt", llvm="{r}.s = call {t} @llvm.sqrt.{s}({t} {a})\n{r} = fdiv {t} {one}, {r}.s", ulp=1.5),
-    _float("exp", ulp=1.0, approximations=_approximately(1.1e-5, "quick.exp({a})")),
-    _float("exp2", ulp=1.0, approximations=_approximately(5e-7, "quick.exp2({a})")),
+    # Of a weight, which belongs to a greatest one, or a sum, of 1: what is denormal may be 0.
+    _float(
+        "exp",
+        ulp=1.0,
+        approximations=_approximately(1.1e-5, "quick.exp({a})") | _weight(1.1e-5, "quick.exp_of_weight({a})"),
+    ),
+    _float(
+        "exp2",
+        ulp=1.0,
+        approximations=_approximately(5e-7, "quick.exp2({a})") | _weight(3e-7, "quick.exp2_of_weight({a})"),
+    ),
     _float("expm1", ulp=2.0, approximations=_approximately(2e-5, "quick.expm1({a})")),
     _float("log", ulp=1.0),
     _float("log2", ulp=1.5),

@@ -1,14 +1,14 @@
-"""Philox4x32-10 as LLVM IR text: `elem.philox` and `elem.random_word` on any number of lanes."""
+"""Philox4x32 as LLVM IR text: `elem.philox` and `elem.random_word` on any number of lanes."""
 
 from __future__ import annotations
 
 from functools import cache
 
+from cuesta.dialects.elem.ops import PHILOX_ROUNDS, WORD_ROUNDS
 from cuesta.targets.cpu.emit_types import splat_integer
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.cpu.vector_text import vector_type
 
-_ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
@@ -21,7 +21,7 @@ def philox(word: int, lanes: int) -> MathFunction:
     A machine multiplies two such halves in one instruction.
     """
     text = _Text(lanes)
-    result = text.words("%counter")[word]
+    result = text.words("%counter", PHILOX_ROUNDS)[word]
     return text.function(f"@cuesta.philox.{word}.i64x{lanes}", "%counter", result)
 
 
@@ -29,7 +29,7 @@ def philox(word: int, lanes: int) -> MathFunction:
 def random_word(lanes: int) -> MathFunction:
     """The function of a key, a place and a first counter that gives the word of the place."""
     text = _Text(lanes)
-    words = text.words(text.emit("add", text.emit("lshr", "%place", text.number(2)), "%first"))
+    words = text.words(text.emit("add", text.emit("lshr", "%place", text.number(2)), "%first"), WORD_ROUNDS)
     which = text.emit("and", "%place", text.number(3))
     result = words[3]
     for word in range(3):
@@ -64,8 +64,8 @@ class _Text:
         self.lines.append(f"  {name} = select {kinds}")
         return name
 
-    def words(self, counter: str) -> tuple[str, str, str, str]:
-        """The four words for `%key` and a counter."""
+    def words(self, counter: str, rounds: int) -> tuple[str, str, str, str]:
+        """The four words for `%key` and a counter, after so many rounds."""
         emit, number = self.emit, self.number
 
         def low(value: str) -> str:
@@ -76,7 +76,7 @@ class _Text:
 
         k0, k1, c0, c1 = low("%key"), high("%key"), low(counter), high(counter)
         c2 = c3 = number(0)
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             first, second = emit("mul", c0, number(_MULTIPLIERS[0])), emit("mul", c2, number(_MULTIPLIERS[1]))
             c0, c2 = emit("xor", emit("xor", high(second), c1), k0), emit("xor", emit("xor", high(first), c3), k1)
             c1, c3 = low(second), low(first)

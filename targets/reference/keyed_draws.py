@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, IN_A_CALL, RANDOM_KEY
+from cuesta.dialects.elem.ops import WORD_ROUNDS
 from cuesta.targets.reference.random_numbers import philox
 
 
@@ -26,7 +27,7 @@ def bernoulli(key: Tensor, size: Sequence[int], p: float, draw: int) -> Tensor:
     *outer, columns = size or (1,)
     rows, calls = math.prod(outer), -(-columns // IN_A_CALL)
     counters = torch.arange(rows * calls, dtype=torch.int64, device=key.device) + draw * DRAW
-    words = torch.stack(philox(key, counters), -1).view(rows, calls * IN_A_CALL)[:, :columns]
+    words = torch.stack(philox(key, counters, WORD_ROUNDS), -1).view(rows, calls * IN_A_CALL)[:, :columns]
     return (words < math.ceil(p * 2**32)).reshape(list(size))
 
 

@@ -225,21 +225,21 @@ def welford_step_masked(mean, square, count, value, mask):
 @triton.jit
 def philox(key, counter, word: tl.constexpr):
     """One of the four words of Philox4x32-10, as an i64."""
-    return _words(key, counter)[word].to(tl.int64)
+    return _words(key, counter, 10)[word].to(tl.int64)
 
 
 @triton.jit
-def _words(key, counter):
-    """The four words of Philox4x32-10, for a counter that is an i64."""
+def _words(key, counter, rounds: tl.constexpr):
+    """The four words of Philox4x32 with so many rounds, for a counter that is an i64."""
     low = (counter & 0xFFFFFFFF).to(tl.uint32)
     zero = low * 0
-    return tl.philox(key, low, (counter >> 32).to(tl.uint32), zero, zero)
+    return tl.philox(key, low, (counter >> 32).to(tl.uint32), zero, zero, rounds)
 
 
 @triton.jit
 def random_word(key, place, first: tl.constexpr):
-    """The word of a place, as an i64: number place mod 4 of those for the counter first + place div 4."""
-    a, b, c, d = _words(key, (place >> 2) + first)
+    """The word of a place, as an i64: number place mod 4 of those of Philox4x32-7 for the counter first + place div 4."""
+    a, b, c, d = _words(key, (place >> 2) + first, 7)
     which = place & 3
     return tl.where(which < 2, tl.where(which == 0, a, b), tl.where(which == 2, c, d)).to(tl.int64)
 
@@ -249,7 +249,7 @@ def random_words(key, calls, first: tl.constexpr, dim: tl.constexpr):
     """The words of a block of places, of which four follow one another along a dimension: `calls` is a block with the
     places div 4, a quarter as long there.
     """
-    a, b, c, d = _words(key, calls.to(tl.int64) + first)
+    a, b, c, d = _words(key, calls.to(tl.int64) + first, 7)
     words = tl.join(tl.join(a, c), tl.join(b, d))
     if len(calls.shape) == 1:
         joined = tl.reshape(words, [calls.shape[0] * 4])

@@ -29,6 +29,18 @@ def exp(x):
 
 
 @triton.jit
+def exp2_of_weight(x):
+    """2^x, 0 for a denormal result; relative error 3e-7."""
+    return tl.exp2(x)
+
+
+@triton.jit
+def exp_of_weight(x):
+    """e^x = 2^(x·log2 e), 0 for a denormal result; relative error 1.1e-5, most of it from the rounding of the product."""
+    return tl.exp2(x * 1.4426950408889634)
+
+
+@triton.jit
 def divide_by_shared(a, b):
     """a / b of many a and one b, by its reciprocal wherever that is far from what is no normal number; relative error
     3e-7.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -285,4 +285,25 @@ class ElideRoundingsPass(ModulePass):
     name = "elide-roundings"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        say_what_is_rounded(op)
         apply_patterns(op, [ElideRounding(entry_block(op))])
+
+
+def say_what_is_rounded(module: ModuleOp) -> None:
+    """tanh x : f32, all of whose uses round it to bf16  ->  tanh x : f32 rounded bf16, the same for f16
+
+    Exact: `relax-accuracy` reads it, when the rounding is gone. Only of functions that have approximations, and where
+    something takes the rounded number back to f32.
+    """
+    for op in module.walk():
+        if not isinstance(op, elem.TableOp) or not op.row.approximations or not isinstance(op.result.type, Float32Type):
+            continue
+        users = [use.operation for use in op.result.uses]
+        if op.precision is None and users and all(isinstance(user, elem.ConvertOp) for user in users):
+            kinds = {_NAMES.get(type(elem.scalar_of(user.results[0].type)), "") for user in users}
+            back = (use.operation for user in users for use in user.results[0].uses)
+            if kinds in ({"bf16"}, {"f16"}) and any(isinstance(one, elem.ConvertOp) for one in back):
+                op.properties["rounded"] = StringAttr(*kinds)
+
+
+_NAMES = {BFloat16Type: "bf16", Float16Type: "f16"}

@@ -11,7 +11,9 @@ its operand is no larger in its result:
     a·b, a/b                errors add up            −a, |a|, √a, 1/√a           as large, or half of it
     a + b, Σ a, of a, b ≥ 0 the larger               max, min, select, copysign  the larger
 
-Anything else (a difference, an exponential, a comparison, memory) takes a value as it is, and the value stays exact.
+Anything else (a difference, an exponential, a comparison, memory) takes a value as it is, and the value stays exact;
+but for a function whose result eager rounds (`rounded bf16`, which `elide-roundings` says): an approximation is off by
+less than that.
 Two sums that are not well-conditioned themselves become functions that are: 1 + erf x = erfc(−x), 1 + tanh x = 2·σ(2x).
 """
 
@@ -64,7 +66,7 @@ class RelaxAccuracyPass(ModulePass):
         nests = [
             one for one in block.ops if isinstance(one, loops.NestOp) and traits_for(one, self.target).approximates
         ]
-        wanting = [(nest, found) for nest in nests if any((found := _Analysis(nest)).wanted.values())]
+        wanting = [(nest, found) for nest in nests if (found := _Analysis(nest)).is_wanting()]
         exact = exact_nests(block) if wanting else ()
         for nest, analysis in wanting:
             if nest in exact:
@@ -73,6 +75,7 @@ class RelaxAccuracyPass(ModulePass):
             again = _Analysis(nest) if _sums_become_functions(analysis) else analysis
             for marked, precision in again.approximate().items():
                 marked.properties["precision"] = StringAttr(precision)
+                marked.properties.pop("rounded", None)
 
 
 def _in_order(block: Block) -> Iterator[Operation]:
@@ -104,6 +107,10 @@ class _Analysis:
         for op in reversed(self.ops):
             for result in op.results:
                 self.wanted[result] = self.rounded_to(result)
+
+    def is_wanting(self) -> bool:
+        """Whether there is anything that is rounded."""
+        return any(self.wanted.values()) or any(isinstance(op, elem.TableOp) and op.rounded for op in self.ops)
 
     def is_positive(self, op: Operation) -> bool:
         positive = [operand in self.positive for operand in op.operands]
@@ -172,7 +179,11 @@ class _Analysis:
                 continue
             total = self.errors_of(op, reaching)
             precision = self.wanted[op.results[0]] if op.results else None
-            if precision is not None and isinstance(op, elem.TableOp):
+            if precision is None and isinstance(op, elem.TableOp) and op.rounded is not None:
+                approximation = op.row.approximations[op.rounded]
+                if approximation.error <= LIMITS[op.rounded]:
+                    found[op] = op.rounded
+            elif precision is not None and isinstance(op, elem.TableOp):
                 approximation = op.row.approximations.get(precision)
                 if approximation is not None and isinstance(elem.scalar_of(op.results[0].type), Float32Type):
                     found[op], errors[op] = precision, approximation.error

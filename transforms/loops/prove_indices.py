@@ -52,6 +52,11 @@ def _prove(bound: loops.BoundOp, known: dict[SSAValue, Interval]) -> None:
         bound.properties.pop("wrap", None)
 
 
+def interval(value: SSAValue) -> Interval:
+    """The least and the greatest that an integer may be, by the arithmetic that makes it; None when nobody knows."""
+    return _interval(value, {})
+
+
 def _interval(value: SSAValue, known: dict[SSAValue, Interval]) -> Interval:
     if value not in known:
         known[value] = None
@@ -116,4 +121,4 @@ def _of_row(name: str, operands: list[tuple[int, int]]) -> Interval:
     return None
 
 
-__all__ = ["ProveIndicesPass"]
+__all__ = ["ProveIndicesPass", "interval"]

@@ -8,7 +8,7 @@
   carry %m1, %l0 · %f + sum (%j : 64) of exp(a - %m1), %o0 · %f + sum (%j : 64) of exp(a - %m1) · v
 }
 
-The law is `exponential` of `laws.py`, of any sum that is linear in the exponential, with the points so far as one part
+The law is `exponential` of `laws.py`, of any sum that is linear in the exponential (or in a power of two), with the points so far as one part
 and those of a step as the other: Σ_j exp(a_j − c) · b_j = Σ_p exp(t_p − c) · Σ_(j in p) exp(a_j − t_p) · b_j. What is
 carried belongs to the greatest a so far, and is rescaled when that grows. Reductions that need no other are joined as
 their kind says.
@@ -18,6 +18,8 @@ that say `part` are reduced in parts, by many programs (`split-reductions`).
 """
 
 from __future__ import annotations
+
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -34,6 +36,10 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, only_where, read_only_where, type_of_positions
 from cuesta.transforms.reductions.laws import greatest_or_zero, shift_of
+
+
+EXPONENTIALS = ("exp", "exp2")
+"""The functions of which f(a − c) = f(a − t) · f(t − c)."""
 
 
 class CarryReductionsPass(ModulePass):
@@ -67,6 +73,8 @@ class Carried:
     reduction: loops.ReduceOp
     greatest: loops.ReduceOp | None = None
     """Where it is a sum that is linear in exponentials of a − c, the maximum that c is."""
+    exponential: str = ""
+    """Which of `EXPONENTIALS` these are."""
 
 
 def members_of(nest: loops.NestOp) -> list[Carried] | str:
@@ -96,11 +104,22 @@ def members_of(nest: loops.NestOp) -> list[Carried] | str:
         elif len(needs) == 1 and (greatest := results.get(shift := needs.pop())) is not None:
             if greatest.kind != "maximum" or op.kind != "sum" or not is_linear(op.yielded, op.body, shift):
                 return "one needs another, and is no sum that is linear in exponentials of a difference to a maximum"
-            members.append(Carried(op, greatest))
+            (exponential,) = {one.row.name for one in op.body.ops if _is_exponential(one, shift)}
+            if any(one.greatest is greatest and one.exponential != exponential for one in members):
+                return "exponentials of the same differences have not the same base"
+            members.append(Carried(op, greatest, exponential))
         else:
             return "one needs several others, or something made of one"
         results[op.results[0]] = op
     return members
+
+
+def _is_exponential(op: Operation, shift: SSAValue) -> TypeGuard[elem.TableOp]:
+    """Whether an op is an exponential of a difference to `shift`."""
+    if not isinstance(op, elem.TableOp) or op.row.name not in EXPONENTIALS:
+        return False
+    difference = op.operands[0].owner
+    return isinstance(difference, elem.SubOp) and difference.operands[1] is shift
 
 
 def is_linear(value: SSAValue, body: Block, shift: SSAValue) -> bool:
@@ -114,7 +133,7 @@ def is_linear(value: SSAValue, body: Block, shift: SSAValue) -> bool:
         return is_linear(owner.operands[0], body, shift)
     if not isinstance(owner, elem.TableOp):
         return False
-    if owner.row.name == "exp":
+    if owner.row.name in EXPONENTIALS:
         difference = owner.operands[0].owner
         return (
             isinstance(difference, elem.TableOp)
@@ -185,10 +204,10 @@ def carry(nest: loops.NestOp, members: list[Carried], points: int) -> None:
         shift, factor = (None, None) if member.greatest is None else factors[member.greatest]
         own = writer.add(_part(member, fold, step, size, points, shift))
         joined = writer.make(JOINS[old.kind], before if factor is None else writer.make("mul", before, factor), own)
-        if any(one.greatest is old for one in members):
+        if exponential := next((one.exponential for one in members if one.greatest is old), ""):
             shift = shift_of(joined, writer)
             difference = writer.make("sub", greatest_or_zero(before, writer), shift)
-            factors[old] = shift, writer.make("exp", difference)
+            factors[old] = shift, writer.make(exponential, difference)
         carried.append(joined)
     end = loops.CarryOp.build(carried)
     end.location = first.location
@@ -200,9 +219,9 @@ def carry(nest: loops.NestOp, members: list[Carried], points: int) -> None:
     ends: dict[loops.ReduceOp, SSAValue] = {}
     for member in members:
         total = results[member.reduction]
-        if any(one.greatest is member.reduction for one in members):
+        if exponential := next((one.exponential for one in members if one.greatest is member.reduction), ""):
             difference = finishing.make("sub", greatest_or_zero(total, finishing), total)
-            ends[member.reduction] = finishing.make("exp", difference)
+            ends[member.reduction] = finishing.make(exponential, difference)
         if member.greatest is not None:
             total = finishing.make("mul", total, ends[member.greatest])
         total.name_hint = member.reduction.results[0].name_hint
@@ -276,4 +295,4 @@ def _narrow_factor(reduction: loops.ReduceOp) -> elem.ConvertOp | None:
     return None
 
 
-__all__ = ["CarryReductionsPass", "carry", "members_of"]
+__all__ = ["EXPONENTIALS", "CarryReductionsPass", "carry", "members_of"]

@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import NestAnalysis
+from cuesta.transforms.reductions.carry_reductions import EXPONENTIALS
 
 _INFINITY = float("inf")
 _NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt"}
@@ -88,7 +89,7 @@ def is_kept(fold: loops.FoldOp, k: int) -> bool:
         return False
     exponential, (difference, *_) = _made(factors[1])
     subtracted, ends = _made(difference)
-    if exponential != "exp" or subtracted != "sub":
+    if exponential not in EXPONENTIALS or subtracted != "sub":
         return False
     earlier, later = (_finite(end) for end in ends)
     return any(
@@ -152,7 +153,7 @@ def _exponents(value: SSAValue, reduction: loops.ReduceOp) -> list[SSAValue] | N
         found = [_exponents(operand, reduction) for operand in owner.operands]
         return found[0] if found[0] is not None else found[1]
     difference = owner.operands[0].owner
-    if owner.row.name == "exp" and isinstance(difference, elem.TableOp) and difference.row.name == "sub":
+    if owner.row.name in EXPONENTIALS and isinstance(difference, elem.TableOp) and difference.row.name == "sub":
         return [difference.operands[0]]
     return None
 
@@ -222,6 +223,8 @@ def _number(analysis: NestAnalysis, value: SSAValue) -> sym.IndexExpr | None:
         return analysis.accesses[owner].address
     if isinstance(owner, elem.ConstantOp) and isinstance(owner.value, int):
         return owner.value
+    if isinstance(owner, elem.ConvertOp) and elem.kind_of(value.type) == "i":  # which holds it: `shorten-walks`
+        return _number(analysis, owner.operands[0]) if elem.kind_of(owner.operands[0].type) == "i" else None
     if isinstance(owner, elem.TableOp) and owner.row.name in _ARITHMETIC:
         left, right = (_number(analysis, operand) for operand in owner.operands)
         return None if left is None or right is None else _ARITHMETIC[owner.row.name](left, right)
