@@ -162,6 +162,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
     Stage("narrow-reductions", "only a kernel says which loop is that of one bag, whose ends only the data knows"),
     Stage("turn-scans", "only a kernel says which scans one tile holds, and before hints say what is read in order"),
+    Stage(
+        "split-walks",
+        "only a kernel says which points a step has, and so which steps no mask takes anything out of",
+        where="contractions",
+    ),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
     Stage("unroll-loops", "only a kernel says which loops are serial; and those that are split have other bodies"),
@@ -224,7 +229,7 @@ def default_stages(
         left_out |= {"align-products", "multiply-patches", "choose-products", "choose-libraries"}
         left_out |= {"nest-products", "nest-word-products"}
     if emulate_precision_casts or not relax_accuracy:
-        left_out.add("relax-accuracy")
+        left_out |= {"relax-accuracy", "shorten-walks"}
     return tuple(
         replace(stage, name=_with_options(stage.name, options.get(stage.name, {})))
         for stage in extended_stages()

@@ -34,7 +34,9 @@ INEXACT = frozenset(
         "nest-word-products",
         "relax-accuracy",
         "separate-biases",
+        "shorten-walks",
         "split-reductions",
+        "split-walks",
         "sum-columns-with-rows",
     }
 )

@@ -245,6 +245,6 @@ def _needed(op: kernel.ContractOp, factor: SSAValue) -> list[Operation]:
         owner = work.pop().owner
         if isinstance(owner, Operation) and owner.parent is op.body and owner not in found:
             found.add(owner)
-            work += owner.operands
+            work += (operand for inner in owner.walk() for operand in inner.operands)
     found.update(check for one in tuple(found) if (check := one.prev_op) is not None and is_checked(one))
     return [one for one in op.body.ops if one in found and not isinstance(one, elem.ConstantOp)]

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
 pytest.importorskip("triton")
 
-REWRITES = ("join-products", "carry-reductions", "loops-to-kernel")
+REWRITES = ("join-products", "shorten-walks", "carry-reductions", "loops-to-kernel", "split-walks")
 APART = ("whole numbers", "of whole numbers")
 """What is not one nest between its products, or cannot be one walk: it stays three steps."""
 
@@ -56,7 +56,8 @@ def test_it_is_one_kernel_and_right(name: str) -> None:
     assert not calls_of(lowered), "the products are in the kernel"
     texts = [emit_kernel(op).source for op in lowered.body.ops if isinstance(op, kernel.FuncOp)]
     (text,) = (one for one in texts if "tl.dot" in one)
-    assert text.count("tl.dot") == 2, "the scores of a tile are computed once, whoever asks for them"
+    walks = sum(isinstance(op, kernel.FoldOp) for op in lowered.walk())  # with masks, and without
+    assert text.count("tl.dot") == 2 * walks, "the scores of a tile are computed once, whoever asks for them"
     scores = case.batch * case.heads * case.queries * case.keys
     made = [value.type for op in lowered.walk() if isinstance(op, host.AllocOp) for value in op.results]
     assert all(count_of(one) < scores for one in made), "nothing as large as the scores is stored"
@@ -163,10 +164,16 @@ def test_steps_that_are_masked_all_over_are_left_out(score: str, near: int, step
     case = Case(chosen, queries=300, keys=200, near=near)
     with interpreted_cuda(run_it=False) as programs:
         torch.compile(case, backend="cuesta", fullgraph=True)(*case.inputs())
-    (fold,) = (op for op in to_host(programs[-1]).walk() if isinstance(op, kernel.FoldOp))
-    bounds = (fold.lowers.results[0], fold.uppers.results[0])
-    found = [tuple(int(sym.evaluate(one, [p], {})) for one in bounds) for p in range(3)]
-    assert [(low, min(high, 4)) for low, high in found] == steps
+    folds = [op for op in to_host(programs[-1]).walk() if isinstance(op, kernel.FoldOp)]
+    found = [[range_of(fold, p) for fold in folds] for p in range(3)]
+    assert [(min(low for low, _ in one), min(max(high for _, high in one), 4)) for one in found] == steps
+    assert [sum(high - low for low, high in one) for one in found] == [high - low for low, high in steps]
+
+
+def range_of(fold: kernel.FoldOp, program: int) -> tuple[int, int]:
+    """The first step of a program, and one past the last."""
+    low, high = (int(sym.evaluate(bound.results[0], [program], {})) for bound in (fold.lowers, fold.uppers))
+    return low, high
 
 
 @pytest.mark.parametrize(("queries", "keys", "calls"), [(16, 16384, 2), (64, 4096, 2), (128, 128, 0), (512, 512, 0)])
@@ -209,4 +216,4 @@ def test_a_fold_that_counts_its_steps_takes_all_of_them() -> None:
     edited = text.replace(f"loops.carry {carry[0]}, {carry[1]},", f"{one}loops.carry {carry[0]}, %more,")
     whole, bounded = (to_host(parse(one)) for one in (edited, text))
     found = [[op for op in module.walk() if isinstance(op, kernel.FoldOp)] for module in (whole, bounded)]
-    assert [fold.uppers.results[0] == 3 for (fold,) in found] == [True, False]
+    assert [[fold.uppers.results[0] == 3 for fold in folds] for folds in found] == [[True], [False, False]]

@@ -20,7 +20,7 @@ from cuesta.targets import reference
 from cuesta.targets.reference import random_inputs
 from cuesta.testing import compare
 from tests.support.triton_interpreter import interpreted_cuda, to_host
-from tests.targets.triton.test_attention import APART, REWRITES, calls_of, drawn
+from tests.targets.triton.test_attention import APART, REWRITES, calls_of, drawn, range_of
 
 pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
@@ -116,13 +116,17 @@ def test_every_rewrite_keeps_what_drawn_gradients_mean(number: int) -> None:
 
 
 def bounds_of(program: ModuleOp, programs: Sequence[int], count: int) -> list[list[tuple[int, int]]]:
-    """The first step and one past the last of programs of each kernel that walks `count` steps."""
+    """The first step and one past the last of programs of each kernel that walks `count` steps, in one fold or two."""
     found: list[list[tuple[int, int]]] = []
-    for fold in (op for op in to_host(program).walk() if isinstance(op, kernel.FoldOp)):
-        ends = [
-            [int(sym.evaluate(bound.results[0], [p], {})) for p in programs] for bound in (fold.lowers, fold.uppers)
-        ]
-        found.append([(low, min(high, count)) for low, high in zip(*ends, strict=True)])
+    for func in (op for op in to_host(program).walk() if isinstance(op, kernel.FuncOp)):
+        folds = [op for op in func.walk() if isinstance(op, kernel.FoldOp)]
+        ends = [[range_of(fold, p) for fold in folds] for p in programs]
+        for one in ends:
+            assert sum(high - low for low, high in one) == max((high for _, high in one), default=0) - min(
+                (low for low, _ in one), default=0
+            ), "each step is in one of them"
+        if folds:
+            found.append([(min(low for low, _ in one), min(max(high for _, high in one), count)) for one in ends])
     return found
 
 
