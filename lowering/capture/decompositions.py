@@ -35,6 +35,7 @@ from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
 from cuesta.lowering.capture.memory_ranges import order_in_memory
+from cuesta.lowering.capture.packed_weights import int4pack_mm_for_cpu
 from cuesta.lowering.capture.trilinear import trilinear
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def _own_decompositions() -> DecompositionTable:
         aten._neg_view.default: aten.neg.default,
         aten._efficientzerotensor.default: aten.zeros.default,
         aten.bernoulli.p: bernoulli,
+        aten._weight_int4pack_mm_for_cpu.default: int4pack_mm_for_cpu,
         aten.native_dropout.default: native_dropout,
         **{
             overload: in_rows(overload)
