@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 COLUMNS = {"AVX512": 64, "AVX2": 32}
@@ -51,6 +50,7 @@ def int4pack_mm_for_cpu(self: Tensor, mat2: Tensor, group: int, scales_and_zeros
     if block == 0 or not _fits(x, packed, group, scales_and_zeros, block):
         return NotImplemented
     rows, points = x.shape
+    few = type(rows) is int and rows <= MOST_ROWS  # else a symbol
     columns, groups, half = packed.shape[0], points // group, block // 2
     blocks = columns // block
     # By block, group, point of it, byte; by block, group, half, byte.
@@ -58,7 +58,7 @@ def int4pack_mm_for_cpu(self: Tensor, mat2: Tensor, group: int, scales_and_zeros
     parts = scales_and_zeros.reshape(groups, blocks, 2, half, 2).transpose(0, 1)
     scale, zero = parts[..., 0], parts[..., 1]
     numbers = ((bytes_of & 15).to(torch.int8) - 8, (bytes_of >> 4).to(torch.int8) - 8)
-    if not isinstance(rows, int) or rows > MOST_ROWS:
+    if not few:
         halves = [
             one.to(x.dtype) * scale[:, :, None, k] + zero[:, :, None, k] for k, one in enumerate(numbers)
         ]  # (block, group, point, byte)
@@ -83,7 +83,7 @@ def _fits(x: Tensor, packed: Tensor, group: int, scales_and_zeros: Tensor, block
     if (x.dtype, packed.dtype, scales_and_zeros.dtype) != (torch.float32, torch.uint8, torch.float32):
         return False
     sizes = (*packed.shape, x.shape[1], *scales_and_zeros.shape)
-    if not all(isinstance(size, int) for size in sizes) or not packed.is_contiguous():
+    if any(type(size) is not int for size in sizes) or not packed.is_contiguous():
         return False
     (columns, half), points = packed.shape, x.shape[1]
     return (

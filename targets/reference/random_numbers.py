@@ -13,7 +13,8 @@ _LOW = 0xFFFFFFFF
 
 
 def philox(key: Tensor, counter: Tensor, rounds: int = PHILOX_ROUNDS) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The four words for keys and counters of int64 after so many rounds, each in [0, 2^32); the upper half of the counter is 0.
+    """The four words for keys and counters of int64 after so many rounds, each in [0, 2^32); the upper half of the
+    counter is 0.
 
     Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
     """

@@ -238,7 +238,7 @@ def _words(key, counter, rounds: tl.constexpr):
 
 @triton.jit
 def random_word(key, place, first: tl.constexpr):
-    """The word of a place, as an i64: number place mod 4 of those of Philox4x32-7 for the counter first + place div 4."""
+    """The word of a place, as an i64: number place mod 4 of those of Philox4x32-7 for first + place div 4."""
     a, b, c, d = _words(key, (place >> 2) + first, 7)
     which = place & 3
     return tl.where(which < 2, tl.where(which == 0, a, b), tl.where(which == 2, c, d)).to(tl.int64)

@@ -36,7 +36,7 @@ def exp2_of_weight(x):
 
 @triton.jit
 def exp_of_weight(x):
-    """e^x = 2^(x·log2 e), 0 for a denormal result; relative error 1.1e-5, most of it from the rounding of the product."""
+    """e^x = 2^(x·log2 e), 0 for a denormal result; relative error 1.1e-5, most from the rounding of the product."""
     return tl.exp2(x * 1.4426950408889634)
 
 

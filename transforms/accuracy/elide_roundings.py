@@ -300,10 +300,12 @@ def say_what_is_rounded(module: ModuleOp) -> None:
             continue
         users = [use.operation for use in op.result.uses]
         if op.precision is None and users and all(isinstance(user, elem.ConvertOp) for user in users):
-            kinds = {_NAMES.get(type(elem.scalar_of(user.results[0].type)), "") for user in users}
+            kinds = {_narrow_name(user.results[0]) for user in users}
             back = (use.operation for user in users for use in user.results[0].uses)
             if kinds in ({"bf16"}, {"f16"}) and any(isinstance(one, elem.ConvertOp) for one in back):
                 op.properties["rounded"] = StringAttr(*kinds)
 
 
-_NAMES = {BFloat16Type: "bf16", Float16Type: "f16"}
+def _narrow_name(value: SSAValue) -> str:
+    scalar = elem.scalar_of(value.type)
+    return "bf16" if isinstance(scalar, BFloat16Type) else "f16" if isinstance(scalar, Float16Type) else ""

@@ -58,6 +58,15 @@ class SplitWalksPass(ModulePass):
 
 
 @struct
+class _Number:
+    """step · the number of the step + rest, and how often it counts each lane, counted from 0, of so many."""
+
+    step: int
+    rest: sym.IndexExpr
+    lanes: dict[tuple[SSAValue, int], int]
+
+
+@struct
 class Free:
     """The steps in which a choice is always the same: those before `limit`, or from it on."""
 
@@ -92,7 +101,10 @@ def split(fold: kernel.FoldOp, func: kernel.FuncOp) -> bool:
     if not all(any_order(fold, k) for k in range(len(fold.carried))):
         no_match(fold, "its steps have an order")
         return False
-    sizes = [func.schedule.grid[one.owner.axis] if isinstance(one.owner, kernel.ProgramIdOp) else _ANY for one in splitter.operands]
+    sizes = [
+        func.schedule.grid[one.owner.axis] if isinstance(one.owner, kernel.ProgramIdOp) else _ANY
+        for one in splitter.operands
+    ]
     lower, upper = sym.simplify(lower, sizes), sym.simplify(upper, sizes)
     edge = sym.simplify(sym.minimum(sym.maximum(limit, lower), upper), sizes)
     masked, free = ((edge, upper), (lower, edge)) if before else ((lower, edge), (edge, upper))
@@ -160,7 +172,9 @@ def any_order(fold: kernel.FoldOp, k: int) -> bool:
     subtracted, ends = _made(difference)
     if exponential not in EXPONENTIALS or subtracted != "sub":
         return False
-    greatest = [(one, then) for one, then in zip(fold.carried, fold.handed_on, strict=True) if _made(then)[0] == "maximum"]
+    greatest = [
+        (one, then) for one, then in zip(fold.carried, fold.handed_on, strict=True) if _made(then)[0] == "maximum"
+    ]
     return any(_finite(ends[0]) is one and _finite(ends[1]) is then for one, then in greatest)
 
 
@@ -237,8 +251,9 @@ class _Splitter:
         ends = [self.number(one) for one in (left, right)]
         if ends[0] is None or ends[1] is None:
             return None
-        (a, of_a), (b, of_b) = ends
-        step, rest, lanes = a[0] - b[0], a[1] - b[1], of_a | {lane: of_a.get(lane, 0) - n for lane, n in of_b.items()}
+        a, b = ends[0], ends[1]
+        step, rest = a.step - b.step, a.rest - b.rest
+        lanes = a.lanes | {lane: a.lanes.get(lane, 0) - n for lane, n in b.lanes.items()}
         if name in ("lt", "le"):
             step, rest, lanes = -step, -rest, {lane: -n for lane, n in lanes.items()}
         least = rest + sum(min(0, n * (size - 1)) for (_, size), n in lanes.items())
@@ -249,44 +264,47 @@ class _Splitter:
             return [Free(False, sym.ceildiv(1 - least, step))]
         return [Free(True, (least - 1) // -step + 1)] if step < 0 else None
 
-    def number(self, value: SSAValue) -> tuple[tuple[int, sym.IndexExpr], dict[tuple[SSAValue, int], int]] | None:
-        """An integer as scale · step + rest, and how often it counts each lane, counted from 0."""
+    def number(self, value: SSAValue) -> _Number | None:
+        """An integer, as the steps count; None where nothing says so."""
         source = _source(value)
         owner = source.owner
         if isinstance(owner, elem.ConstantOp):
-            return ((0, int(owner.value)), {}) if elem.kind_of(source.type) == "i" else None
-        if isinstance(owner, elem.ConvertOp) and elem.kind_of(owner.operands[0].type) == elem.kind_of(source.type) == "i":
-            return self.number(owner.operands[0])
+            return _Number(0, int(owner.value), {}) if elem.kind_of(source.type) == "i" else None
+        if isinstance(owner, elem.ConvertOp):
+            integers = elem.kind_of(owner.operands[0].type) == elem.kind_of(source.type) == "i"
+            return self.number(owner.operands[0]) if integers else None
         if not isinstance(owner, kernel.IndexOp):
             return None
         e = owner.map.results[0]
-        step, rest, lanes = 0, e, dict[tuple[SSAValue, int], int]()
+        step, lanes = 0, dict[tuple[SSAValue, int], int]()
         images: list[sym.IndexExpr] = []
         for k, index in enumerate(owner.indices):
-            scale = sym.coefficient(e, k)
-            of_fold = index is self.fold.induction_variables[0]
-            lane = None if of_fold else self.lane(index)
-            if not of_fold and lane is None and not self.is_outside(index):
-                return None
-            if of_fold or lane is not None:
-                if not isinstance(scale, int):
+            lane = self.lane(index)
+            if index is not self.fold.induction_variables[0] and lane is None:
+                if not self.is_outside(index):
                     return None
-                if of_fold:
-                    step += scale
-                    images.append(0)
-                else:
-                    assert lane is not None
-                    lanes[index, lane[1]] = scale
-                    images.append(lane[0])
-            else:
                 images.append(self.place(index))
-        rest = sym.substitute(e, images)
-        return (step, rest), lanes
+                continue
+            scale = sym.coefficient(e, k)
+            if not isinstance(scale, int):
+                return None
+            if lane is None:
+                step += scale
+                images.append(0)
+            else:
+                first, count = lane
+                lanes[index, count] = scale
+                images.append(first)
+        return _Number(step, sym.substitute(e, images), lanes)
 
     def lane(self, index: SSAValue) -> tuple[sym.IndexExpr, int] | None:
         """The first point of a loop, all of whose points are lanes, and how many lanes there are; None for others."""
         loop = index.owner.parent_op() if isinstance(index.owner, Block) else None
-        if not isinstance(loop, kernel.LoopOp) or isinstance(loop, kernel.FoldOp) or loop.induction_variables[-1] is not index:
+        if (
+            not isinstance(loop, kernel.LoopOp)
+            or isinstance(loop, kernel.FoldOp)
+            or loop.induction_variables[-1] is not index
+        ):
             return None
         lower, upper = loop.lowers.results[-1], loop.uppers.results[-1]
         sizes = [one - lower for one in sym.alternatives(upper)]

@@ -2,7 +2,7 @@
 
     %s = Σ (%k : 64) of q · k                          %s = Σ (%k : 64) of q · k
     %b = convert (%j - %i : i64) : f32          →      %b = (convert %j) - (convert %i) : f32
-    %x = %s · 0.125 + %b · slope                       %x = multiply_add(%s, 0.125 · log2 e, %b · (slope · log2 e))
+    %x = %s · 0.125 + %b · slope                       %x = multiply_add(%s, 0.125 · l, %b · (slope · l)), l = log2 e
     yield %x                for a maximum %m           yield %x
     yield exp(%x - %m)      for a sum                  yield exp2(%x - %m) precision weight
 
@@ -11,11 +11,11 @@ The laws, each on its own:
 
     exp(x − c) = exp2(x · l − c · l)        l = log2 e: where x · l is as little work as x (`_Scores`), since numbers in
                                             it can be multiplied now; c is the maximum of such x, or read for a row
-    convert(i − j) = convert i − convert j  numbers of points up to 2^24, which f32 has: what a row or a column shares is
-                                            converted once
+    convert(i − j) = convert i − convert j  numbers of points up to 2^24, which f32 has: what a row, or a column,
+                                            shares is converted once
     i < j : i64 = i < j : i32               numbers of points that 32 bits hold
     convert(b) · c = select(b, c, 0)        a mask and what it is scaled by
-    Σ round(a · 2^k) · b = 2^k · Σ round(a) · b
+    Σ round(a · s) · b = s · Σ round(a) · b a constant, where numbers are rounded to bf16, which has f32's range
 
 What lies between products was never rounded to 16 bits here, so that a product which is rounded only after something is
 added to it, and an exponential of 2 ulp, are as near to the real number as before. An exponential below 2^-126 may be 0
@@ -25,6 +25,7 @@ added to it, and an exponential of 2 ulp, are as near to the real number as befo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, StringAttr, i32
@@ -107,11 +108,9 @@ def _shorten(nest: loops.NestOp, walks: list[loops.ReduceOp]) -> None:
         for op in list(walk.body.ops):
             if isinstance(op, elem.TableOp) and op.row.name == "exp" and isinstance(op.result.type, Float32Type):
                 difference = _difference(op)
-                if difference is not None and difference.operands[1] in maxima:
+                of_greatest = difference is not None and difference.operands[1] in maxima
+                if of_greatest or (op.precision and (difference is None or not _in_powers_of_two(op, difference))):
                     op.properties["precision"] = StringAttr(WEIGHT)
-                elif op.precision is not None:
-                    if difference is None or not _in_powers_of_two(op, difference, walk):
-                        op.properties["precision"] = StringAttr(WEIGHT)
     sweep(nest)
 
 
@@ -128,7 +127,11 @@ def _use_short_numbers(walk: loops.ReduceOp) -> None:
                 _replace(op, [*floats, elem.make("sub", *(one.results[0] for one in floats))])
         elif isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
             wide = elem.kind_of(op.operands[0].type) == "i" and op.operands[0].type != i32
-            if wide and _fit(op.operands, 2**31 - 1) and any(isinstance(one.owner, loops.IndexOp) for one in op.operands):
+            if (
+                wide
+                and _fit(op.operands, 2**31 - 1)
+                and any(isinstance(one.owner, loops.IndexOp) for one in op.operands)
+            ):
                 _replace(op, [elem.make(op.row.name, *(_as_i32(one, op) for one in op.operands))])
 
 
@@ -149,7 +152,7 @@ def _as_i32(value: SSAValue, user: Operation) -> SSAValue:
     return op.results[0]
 
 
-def _fit(operands: tuple[SSAValue, ...], most: int) -> bool:
+def _fit(operands: Sequence[SSAValue], most: int) -> bool:
     """Whether integers are known to be within ± most."""
     found = [interval(one) for one in operands]
     return all(one is not None and -most <= one[0] and one[1] <= most for one in found)
@@ -172,15 +175,16 @@ def _choose_for_masks(walk: loops.ReduceOp) -> None:
             continue
         for mask, scale in (op.operands, op.operands[::-1]):
             made = mask.owner
-            of_bool = isinstance(made, elem.ConvertOp) and elem.kind_of(made.operands[0].type) == "b"
-            if of_bool and (number := _number(scale)) is not None and math.isfinite(number) and number > 0:
+            if not isinstance(made, elem.ConvertOp) or elem.kind_of(made.operands[0].type) != "b":
+                continue
+            if (number := _number(scale)) is not None and math.isfinite(number) and number > 0:
                 zero = elem.constant(0.0, op.result.type)
                 _replace(op, [zero, elem.SelectOp.build(made.operands[0], scale, zero.results[0])])
                 break
 
 
 def _take_scale_out(walk: loops.ReduceOp) -> None:
-    """Σ round(a · s) · b -> s · Σ round(a) · b, where s is a power of two, or the rounding is to bf16"""
+    """Σ round(a · s) · b -> s · Σ round(a) · b, where the rounding is to bf16"""
     product = walk.yielded.owner
     if walk.kind != "sum" or not isinstance(product, elem.TableOp) or product.row.name != "mul":
         return
@@ -241,7 +245,7 @@ def _greatest_in_powers_of_two(nest: loops.NestOp, walk: loops.ReduceOp, value: 
             user.operands[index] = natural.results[0]
 
 
-def _in_powers_of_two(op: elem.TableOp, difference: elem.TableOp, walk: loops.ReduceOp) -> bool:
+def _in_powers_of_two(op: elem.TableOp, difference: elem.TableOp) -> bool:
     """exp(x − c) of a c that is read for a row or a column becomes exp2(x · l − c · l); whether it did."""
     score, shift = difference.operands
     if not isinstance(shift.owner, loops.LoadOp) or len(list(difference.result.uses)) > 1:
@@ -294,7 +298,7 @@ class _Scores:
         return isinstance(value.owner, Operation) and value.owner.parent is not self.body
 
     def is_free(self, value: SSAValue) -> bool:
-        """Whether the value times log2 e is as little work, and is finite where the value is, but for the last octave."""
+        """Whether the value times log2 e is as little work, and finite where the value is, but for the last octave."""
         number = _number(value)
         if number is not None:
             return math.isinf(number) or abs(number) <= _GREATEST

@@ -8,10 +8,10 @@
   carry %m1, %l0 · %f + sum (%j : 64) of exp(a - %m1), %o0 · %f + sum (%j : 64) of exp(a - %m1) · v
 }
 
-The law is `exponential` of `laws.py`, of any sum that is linear in the exponential (or in a power of two), with the points so far as one part
-and those of a step as the other: Σ_j exp(a_j − c) · b_j = Σ_p exp(t_p − c) · Σ_(j in p) exp(a_j − t_p) · b_j. What is
-carried belongs to the greatest a so far, and is rescaled when that grows. Reductions that need no other are joined as
-their kind says.
+The law is `exponential` of `laws.py`, of any sum that is linear in the exponential (or in a power of two), with the
+points so far as one part and those of a step as the other: Σ_j exp(a_j − c) · b_j = Σ_p exp(t_p − c) · Σ_(j in p)
+exp(a_j − t_p) · b_j. What is carried belongs to the greatest a so far, and is rescaled when that grows. Reductions that
+need no other are joined as their kind says.
 
 Only in nests whose schedule says `depth`, the points of a step: it is worth it where what is reduced is dear. Those
 that say `part` are reduced in parts, by many programs (`split-reductions`).
@@ -36,7 +36,6 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, only_where, read_only_where, type_of_positions
 from cuesta.transforms.reductions.laws import greatest_or_zero, shift_of
-
 
 EXPONENTIALS = ("exp", "exp2")
 """The functions of which f(a − c) = f(a − t) · f(t − c)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cuesta.dialects.elem.ops import WORD_ROUNDS
 from cuesta.targets.cpu.emit_types import splat_integer
 from cuesta.targets.cpu.philox import philox, random_word
 from cuesta.targets.reference.random_numbers import philox as reference
@@ -37,5 +38,21 @@ def test_the_word_of_a_place(first: int, lanes: int) -> None:
     found = run("k", text, [keys, places], torch.int64)
     assert torch.equal(found, reference_word(keys, places, first))
     for k, place in enumerate(places.tolist()):
-        words = reference(keys[k], torch.tensor(first + place // 4))
+        words = reference(keys[k], torch.tensor(first + place // 4), WORD_ROUNDS)
         assert int(found[k]) == int(words[place % 4])
+
+
+def test_words_of_seven_rounds_are_random() -> None:
+    """Of one key, each bit is set half of the time, and neighbours know nothing of one another, nor do keys that differ
+    in one bit: by six deviations of a coin.
+    """
+    places = torch.arange(1 << 16)
+    rows = [reference_word(torch.tensor(key), places, 1 << 40) for key in (12345, 12344, 12345 + (1 << 32))]
+    bits = torch.stack([(row[:, None] >> torch.arange(32)) & 1 for row in rows]).double() * 2 - 1
+    count = places.numel()
+    assert float(bits.sum(1).abs().max()) < 6 * count**0.5
+    for k in (1, 2, 4):
+        assert float((bits[0, k:] * bits[0, :-k]).sum(0).abs().max()) < 6 * count**0.5, k
+    assert all(float((bits[0] * bits[k]).sum(0).abs().max()) < 6 * count**0.5 for k in (1, 2))
+    for one, other in ((0, 1), (3, 17), (15, 16)):
+        assert abs(float((bits[0, :, one] * bits[0, :, other]).sum())) < 6 * count**0.5, (one, other)

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from benchmarks.attention_cases import CASES, Case, causal, plain, slopes, window
 from cuesta.context import make_context
-from cuesta.dialects import host, kernel, sym
+from cuesta.dialects import host, kernel
 from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.targets import reference
 from cuesta.targets.reference import random_inputs
