@@ -59,6 +59,8 @@ def check(name: str, precision: str, result: Tensor) -> None:
     off = torch.where(nearest.isinf(), (got != nearest.double()) & (got * truth.sign() < largest * (1 - error)), off)
     off &= ~((truth.abs() > largest * (1 - error)) & (got == truth.sign() * torch.inf))
     off &= ~truth.isnan()
+    if precision == "weight":
+        off &= (got != 0) | (truth.abs() >= LEAST_NORMAL)
     (bad,) = off.nonzero(as_tuple=True)
     worst = [(float(operands[0][k]), float(operands[-1][k]), float(got[k]), float(truth[k])) for k in bad[:5]]
     assert not worst, f"{len(bad)} of {len(off)}: (a, b, result, truth) = {worst}"
