@@ -15,8 +15,9 @@ f64 where that differs from ``f``. What is narrower than f32 is computed in f32.
 says: ``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
 
 ``approximations`` are cheaper Triton spellings, for results that are only ever rounded to a narrower type: the key is
-that type. `transforms/accuracy/relax_accuracy.py` marks the ops that may use them. The key ``weight`` is for exponentials
-of what lies below the greatest of a row, or below its sum: `transforms/products/shorten_walks.py` marks those.
+that type. `transforms/accuracy/relax_accuracy.py` marks the ops that may use them. The key ``weight`` is for
+exponentials of what lies below the greatest of a row, or below its sum: `transforms/products/shorten_walks.py` marks
+those.
 
 An extension adds rows of its own (`dialects/core/extension.py`).
 """

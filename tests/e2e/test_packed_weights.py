@@ -76,6 +76,16 @@ def test_what_is_not_finite_stays_so_and_nothing_else_becomes_so() -> None:
     assert torch.equal(found.isfinite(), eager.isfinite()) and bool(found[2].isfinite().any())
 
 
+def test_an_infinite_number_is_nan_where_eager_has_infinity() -> None:
+    """docs/differences.md: 0 times infinity, in the sum of a group, before its zero is added."""
+    numbers, weight, parts = packed(64, 64, 32)
+    x = torch.randn(1, 64)
+    x[0, 0] = torch.inf
+    found, eager = compiled_of(linear)(x, weight, 32, parts), linear(x, weight, 32, parts)
+    eights = numbers[:, 0] == 8
+    assert bool(eights.any()) and bool(found[0, eights].isnan().all()) and bool(eager[0, eights].isinf().all())
+
+
 @pytest.mark.parametrize("case", ["bf16", "part of a block", "nothing"])
 def test_what_stays_eagers(case: str) -> None:
     columns = {"part of a block": 48}.get(case, 64)

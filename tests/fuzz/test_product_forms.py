@@ -1,5 +1,5 @@
-"""Hypothesis looks for a product of matrices that is wrong, or less accurate than eager's, however it is said: as machine
-code, with sizes that only the call knows, and as a contraction for a GPU, in Triton's interpreter.
+"""Hypothesis looks for a product of matrices that is wrong, or less accurate than eager's, however it is said: as
+machine code, with sizes that only the call knows, and as a contraction for a GPU, in Triton's interpreter.
 
 `make test` tries a few of each form, `make test-thorough` more; `make fuzz` as many as it is told.
 """

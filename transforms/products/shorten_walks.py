@@ -294,8 +294,13 @@ class _Scores:
         self.written: dict[SSAValue, SSAValue] = {}
 
     def is_invariant(self, value: SSAValue) -> bool:
-        """Whether a value is not made in the walk."""
-        return isinstance(value.owner, Operation) and value.owner.parent is not self.body
+        """Whether a value is the same at all points of the walk."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return owner is not self.body
+        if owner.parent is not self.body:
+            return True
+        return isinstance(owner, elem.ElementwiseOp | loops.LoadOp) and all(map(self.is_invariant, owner.operands))
 
     def is_free(self, value: SSAValue) -> bool:
         """Whether the value times log2 e is as little work, and finite where the value is, but for the last octave."""
