@@ -230,6 +230,8 @@ def test_every_rewrite_keeps_what_drawn_programs_mean(number: int) -> None:
     assert len(programs) == 2
     for program in programs:
         inputs = random_inputs(program)
+        if case.dtype == torch.float16:  # logarithms of sums of exponentials: else weights are beyond what f16 holds
+            inputs = [one + 25 if isinstance(one, Tensor) and one.dtype == torch.float32 else one for one in inputs]
 
         def run(program: ModuleOp = program, inputs: Any = inputs, **options: Any) -> Any:
             torch.manual_seed(number)
