@@ -101,11 +101,14 @@ class Form:
 @st.composite
 def forms(draw: Draw, name: str, dtypes: tuple[torch.dtype, ...]) -> Form:
     """One that is said so."""
+    rows, columns, points = (draw(st.sampled_from(SIZES)) for _ in range(3))
     return Form(
         name,
         draw(st.sampled_from(sorted(AFTER))),
         draw(st.sampled_from((1, 2, 3))),
-        *(draw(st.sampled_from(SIZES)) for _ in range(3)),
+        rows,
+        columns,
+        points,
         (draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(LAYOUTS))),
         draw(st.sampled_from(dtypes)),
         draw(st.integers(0, 1 << 20)),
