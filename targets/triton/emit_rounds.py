@@ -40,9 +40,13 @@ if TYPE_CHECKING:
 
 def is_written_in_rounds(emitter: KernelEmitter, op: kernel.LoopOp) -> bool:
     """Whether several rounds of the last axis of a loop are written out: it stores, says `unroll`, has something to be
-    read before that, and, without lanes, as many points as the text says.
+    read before that, and, without lanes, as many points as the text says. Addresses that are checked are so in order.
     """
-    if not isinstance(op, StatementOp) or op.unroll == 1:
+    if (
+        not isinstance(op, StatementOp)
+        or op.unroll == 1
+        or any(isinstance(one, kernel.WithinOp) for one in op.body.ops)
+    ):
         return False
     lower, upper = op.lowers.results[-1], op.uppers.results[-1]
     known = op.lanes > 1 or (isinstance(lower, int) and isinstance(upper, int))

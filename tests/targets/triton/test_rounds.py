@@ -155,6 +155,29 @@ def test_near_misses() -> None:
     assert "range(0, 24" not in source_of(text), "nothing is read"
 
 
+def test_addresses_that_are_checked_are_so_in_order() -> None:
+    """A text may say both; what is read where a check says no is not read before it."""
+    text = """
+    kernel.func @doubled(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+        schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
+      kernel.for (%i = 0 to 64 lanes 64) {
+        kernel.for (%k = 0 to 6) unroll 3 {
+          kernel.within [%k * 64 + %i], 384, "kernel.load of %x"
+          %v = kernel.load %x[%k * 64 + %i] : vector<64xf32>
+          kernel.store %v, %o[%k * 64 + %i] : vector<64xf32>
+        }
+      }
+    }
+    func.func @main(%x : tensor<6x64xf32>) -> tensor<6x64xf32> {
+      %y = kernel.launch @doubled(%x) : (tensor<6x64xf32>) -> tensor<6x64xf32>
+      func.return %y : tensor<6x64xf32>
+    }"""
+    (checked,) = texts_of(parse(text))
+    (plain,) = texts_of(parse("\n".join(line for line in text.splitlines() if "within" not in line)))
+    assert checked.source.count("tl.load(") == 1
+    assert plain.source.split("tl.store(", 1)[0].count("tl.load(") == 3
+
+
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(one, marks=pytest.mark.thorough) for one in range(4, 60))])
 def test_random_scans(seed: int) -> None:
     """The fuzz case: kinds, points, columns and rows that nobody chose."""
