@@ -17,6 +17,7 @@ import math
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import elem, kernel, sym
@@ -59,14 +60,17 @@ class UnrollLoopsPass(ModulePass):
             if isinstance(func, kernel.FuncOp) and func.is_for_gpu:
                 programs = sym.product_of(func.schedule.grid)
                 each = programs / machine_of(op).processors if isinstance(programs, int) else math.inf
-                for loop in func.body.walk():
+                every = list(func.body.walk())
+                written = {one.pointer for one in every if isinstance(one, kernel.MemoryWriteOp)}
+                for loop in every:
                     if isinstance(loop, kernel.LoopOp) and loop.may_unroll and "unroll" not in loop.properties:
-                        loop.unroll = rounds_of(loop, func, each)
+                        loop.unroll = rounds_of(loop, int(func.schedule.choices.get("warps", 4)), each, written)
 
 
-def rounds_of(loop: kernel.LoopOp, func: kernel.FuncOp, programs: float) -> int:
-    """How many rounds of a loop read at a time, where each processor has so many programs."""
-    warps = int(func.schedule.choices.get("warps", 4))
+def rounds_of(loop: kernel.LoopOp, warps: int, programs: float, written: set[SSAValue]) -> int:
+    """How many rounds of a loop read at a time, where each processor has so many programs of so many warps, which write
+    to these pointers.
+    """
     body = [op for op in ops_of(loop.body) if not isinstance(op, elem.ConstantOp)]
     rounds = _rounds(loop)
     if rounds is None or any(op.regions or isinstance(op, kernel.WithinOp) for op in body):
@@ -79,7 +83,7 @@ def rounds_of(loop: kernel.LoopOp, func: kernel.FuncOp, programs: float) -> int:
         body += [op for other in _beside(loop) for op in ops_of(other.body)]
     elif not any(isinstance(op, kernel.MemoryWriteOp) for op in body):
         return 1
-    loads = _read_anew(loop, func)
+    loads = _read_anew(loop, written)
     elements = max((math.prod(shape_of(load.result)) for load in loads), default=1) / (WARP * warps)
     by_itself = loop.lanes == 1 or isinstance(loop, kernel.ScanOp)
     at_work = 0.0 if by_itself else max(1.0, programs) * warps
@@ -108,13 +112,12 @@ def _beside(loop: kernel.ReduceOp) -> list[kernel.ReduceOp]:
     return [one for one in others if (one.lowers, one.uppers, one.lanes, one.dim, *one.bound_operands) == bounds]
 
 
-def _read_anew(loop: kernel.LoopOp, func: kernel.FuncOp) -> list[kernel.LoadOp]:
+def _read_anew(loop: kernel.LoopOp, written: set[SSAValue]) -> list[kernel.LoadOp]:
     """What a loop, and who goes over its points with it, read anew in every round; nothing where it reads memory that
-    the kernel writes.
+    is written.
     """
     together = [loop, *(_beside(loop) if isinstance(loop, kernel.ReduceOp) else ())]
     loads = {one: [op for op in ops_of(one.body) if isinstance(op, kernel.LoadOp)] for one in together}
-    written = {op.pointer for op in func.body.walk() if isinstance(op, kernel.MemoryWriteOp)}
     if any(load.pointer in written for load in loads[loop]):
         return []
     return [load for one, found in loads.items() for load in found if one.induction_variables[-1] in load.indices]
