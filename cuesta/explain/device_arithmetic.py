@@ -10,6 +10,7 @@ ON_DEVICE: Final[Mapping[str, tuple[int, int]]] = {
     "fmod": (26, 26),
     "pow": (56, 56),
     "atan2": (30, 30),
+    "hypot": (7, 7),
     "sqrt": (6, 0),
     "rsqrt": (0, 0),
     "exp": (10, 2),

@@ -69,6 +69,10 @@ class Atan2Op(TableOp, row=TABLE["atan2"]):
     """torch.atan2(a, b)"""
 
 
+class HypotOp(TableOp, row=TABLE["hypot"]):
+    """torch.hypot(a, b)"""
+
+
 class FloorOp(TableOp, row=TABLE["floor"]):
     """torch.floor(a)"""
 
@@ -251,6 +255,7 @@ OPS: dict[str, type[TableOp]] = {
         CopysignOp,
         PowOp,
         Atan2Op,
+        HypotOp,
         FloorOp,
         CeilOp,
         TruncOp,

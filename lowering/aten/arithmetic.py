@@ -353,14 +353,6 @@ def round_to_decimals(x: Scalar, decimals: int) -> Scalar:
     return nearest(x * scale) / scale if decimals >= 0 else nearest(x / scale) * scale
 
 
-def hypot(x: Scalar, y: Scalar) -> Scalar:
-    """√(x² + y²), without squares that overflow."""
-    x, y = abs(x), abs(y)
-    large, small = maximum(x, y), minimum(x, y)
-    ratio = where(large.eq(0.0) | large.eq(math.inf), 0.0, small / large)
-    return where(x.eq(math.inf) | y.eq(math.inf), math.inf, large * sqrt(1.0 + ratio * ratio))
-
-
 def log_add_exp(x: Scalar, y: Scalar) -> Scalar:
     """torch.logaddexp"""
     greatest = maximum(x, y)

@@ -74,7 +74,7 @@ def _times(z: Pair, alpha: Number) -> Pair:
 
 
 def _magnitude(z: Pair) -> Scalar:
-    return arithmetic.hypot(z.real, z.imaginary)
+    return s.hypot(z.real, z.imaginary)
 
 
 def _polar(magnitude: Scalar, angle: Scalar) -> Pair:

@@ -170,7 +170,7 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "igammac.default": incomplete_gamma.igammac,
     "special_xlog1py.default": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log1p(y))),
     "logaddexp.default": arithmetic.log_add_exp,
-    "hypot.default": arithmetic.hypot,
+    "hypot.default": s.hypot,
     "nextafter.default": special.next_after,
     "gcd.default": arithmetic.greatest_divisor,
     "lcm.default": arithmetic.lcm,

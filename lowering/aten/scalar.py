@@ -155,7 +155,7 @@ sin, cos, tan, asin, acos, atan = map(_function, ("sin", "cos", "tan", "asin", "
 sinh, cosh, tanh, asinh, acosh, atanh = map(_function, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"))
 erf, erfc, lgamma = map(_function, ("erf", "erfc", "lgamma"))
 maximum, minimum, fmod = map(_binary_function, ("maximum", "minimum", "fmod"))
-power, atan2, copysign = map(_binary_function, ("pow", "atan2", "copysign"))
+power, atan2, copysign, hypot = map(_binary_function, ("pow", "atan2", "copysign", "hypot"))
 trunc_div, gcd, shift_left, shift_right = map(_binary_function, ("trunc_div", "gcd", "shl", "shr"))
 
 

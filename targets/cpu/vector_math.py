@@ -8,6 +8,7 @@ with its body.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ _LARGEST_F64 = {"acosh": 1e150, "asinh": 1e150, "cosh": 700.0, "sinh": 700.0}
 
 FUNCTIONS = frozenset(_INLINE_F32) | frozenset(SLEEF_SUFFIX)
 
-INLINE_F32 = frozenset(_INLINE_F32)
+INLINE_F32 = frozenset(_INLINE_F32) | {"hypot"}
 
 # Largest error in units in the last place of f32 over all inputs, on machines with fused multiply-add.
 ACCURACY_ULP: dict[str, float] = {
@@ -74,6 +75,7 @@ ACCURACY_ULP: dict[str, float] = {
     "exp": 1.0,
     "exp2": 1.0,
     "expm1": 2.0,
+    "hypot": 0.501,
     "log": 1.0,
     "log10": 1.5,
     "log1p": 1.5,
@@ -112,6 +114,8 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
     inline = (_INLINE_F32 if dtype == "f32" else _INLINE_F64).get(name)
     if inline is None and name == "sigmoid":
         return _sigmoid_f64(lanes, features)
+    if name == "hypot" and dtype == "f32":
+        return _hypot_f32(lanes)
     if inline is None and dtype == "f64" and name in _LARGEST_F64:
         return _near_or_far(name, lanes, features)
     if inline is None:
@@ -181,6 +185,24 @@ def _sigmoid_f64(lanes: int, features: HostFeatures) -> MathFunction:
     function = _define("sigmoid", text, f"  ret {text.real} {result}", set(exp.external_symbols))
     renamed = _symbol("sigmoid", "f64", lanes, ".exp")
     return function._replace(definition=(exp.definition + function.definition).replace(exp.symbol + "(", renamed + "("))
+
+
+def _hypot_f32(lanes: int) -> MathFunction:
+    """√(x² + y²) by way of f64, in which the squares are exact: rounded to the nearest but for one in 10⁹."""
+    single, double = VectorText("f32", lanes), VectorText("f64", lanes)
+    wide = [double.line(f"fpext {single.real} {argument} to {double.real}") for argument in ("%x", "%y")]
+    square = double.multiply(wide[1], wide[1])
+    root = double.intrinsic("sqrt", double.multiply_add(wide[0], wide[0], square))
+    sizes = [double.intrinsic("fabs", value) for value in wide]
+    infinity = double.constant(math.inf)
+    infinite = [double.compare("oeq", size, infinity) for size in sizes]
+    either = double.line(f"or {double.boolean} {infinite[0]}, {infinite[1]}")
+    whole = double.select(either, infinity, root)
+    result = double.line(f"fptrunc {double.real} {whole} to {single.real}")
+    symbol = _symbol("hypot", "f32", lanes)
+    header = f"define private {single.real} {symbol}({single.real} %x, {single.real} %y) alwaysinline nounwind {{"
+    body = "\n".join([*double.lines, f"  ret {single.real} {result}"])
+    return MathFunction(symbol, f"{header}\n{body}\n}}\n", frozenset(double.declarations), frozenset())
 
 
 def _library_function(

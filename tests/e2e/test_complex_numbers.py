@@ -124,6 +124,15 @@ def _within_digits_of_the_modulus(actual: Tensor, expected: Tensor) -> Tensor:
     return (actual - expected).abs() <= 4 * torch.finfo(expected.dtype).eps * greater
 
 
+@pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128))
+def test_a_modulus_is_eagers_to_the_last_digit(dtype: torch.dtype) -> None:
+    z = numbers(1001, 3, dtype=dtype)
+    compiled = compiled_of(lambda z: (z.abs(), torch.hypot(z.real, z.imag)))
+    for scale in (1.0, 1e19, 1e-19):
+        modulus, of_parts = compiled(z * scale)
+        assert torch.equal(modulus, (z * scale).abs()) and torch.equal(of_parts, modulus)
+
+
 def test_functions_near_the_ends_of_the_range() -> None:
     """Nothing overflows, or loses its digits, before the result does."""
 

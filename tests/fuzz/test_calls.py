@@ -612,6 +612,10 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
 
 
 FOUND: dict[str, Case] = {
+    "150001208": Case(
+        ["x = numbers(26, torch.complex64, a, c)"], ["x"], [],
+        ["v = x.abs()", "w = torch.searchsorted(v.flatten().sort().values, v)"], "w", [(6, 8, 3), (40, 1, 7)],
+    ),
     "a dropout that drops nothing": Case(
         ["x = numbers(3, torch.float32, a, b)"], ["x"], [],
         ["v = F.dropout(x, 0.5, training=False)", "x.add_(1)", "w = x * 2", "u = F.dropout(w, 0)", "w.mul_(3)"],
@@ -1228,11 +1232,12 @@ another kind for each result, bits that were written to, an input beside others 
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a
 function that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed
 of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
-subclasses, those of windows, complex DTensors of sizes that change.
+subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others.
 """
 
 
 ALONE = (
+    "150001208",
     "113000362",
     "a product of bytes that is added",
     "11017893",

@@ -59,7 +59,7 @@ def edges() -> torch.Tensor:
 
 @pytest.fixture(scope="module", params=[pytest.param(1, marks=pytest.mark.slow), host_features().f32_lanes])
 def apply_f32(request: pytest.FixtureRequest) -> Apply:
-    return load_math_functions([*ONE_ARGUMENT, "pow", "atan2", "cbrt"], "f32", request.param)
+    return load_math_functions([*ONE_ARGUMENT, "pow", "atan2", "hypot", "cbrt"], "f32", request.param)
 
 
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
@@ -114,6 +114,21 @@ def test_two_arguments_f32(name: str, apply_f32: Apply) -> None:
     first, second = pairs[:, 0].contiguous(), pairs[:, 1].contiguous()
     expected = reference(name)(first.double(), second.double()).float()
     torch.testing.assert_close(apply_f32(name, first, second), expected, rtol=3e-7, atol=0, equal_nan=True)
+
+
+def test_hypot_is_rounded_to_the_nearest(apply_f32: Apply) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 1 << 16, generator=generator)
+    for scale in (1.0, 1e19, 1e-20, 1e-41):
+        first, second = x * scale, y * scale * 0.7
+        assert torch.equal(apply_f32("hypot", first, second), first.double().hypot(second.double()).float())
+    special = torch.tensor([0.0, -0.0, 1.0, -2.0, math.inf, -math.inf, math.nan, 3e38, 1e-45, -1e-45])
+    pairs = torch.cartesian_prod(special, special)
+    pairs = torch.cat([pairs, torch.ones(-len(pairs) % 16, 2)])
+    first, second = pairs[:, 0].contiguous(), pairs[:, 1].contiguous()
+    torch.testing.assert_close(
+        apply_f32("hypot", first, second), torch.hypot(first, second), rtol=0, atol=0, equal_nan=True
+    )
 
 
 def test_cube_root(apply_f32: Apply) -> None:
