@@ -36,6 +36,7 @@ def captured(
     from cuesta.lowering.capture.layouts_of_updates import updates_lie_as_before
     from cuesta.lowering.capture.lost_in_views import copy_negative_results
     from cuesta.lowering.capture.operands_of_loops import give_memory_to_operands
+    from cuesta.lowering.capture.strides_as_said import as_said
 
     copy_what_is_resolved(gm)
     copy_negative_results(gm)
@@ -47,6 +48,8 @@ def captured(
     update_without_gradients(gm, example_inputs)
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
+    if environment is not None and _unknown_sizes(environment):
+        settings = {**settings, "decompositions": as_said(settings["decompositions"])}
     while environment is not None:
         unknown = _unknown_sizes(environment)
         try:

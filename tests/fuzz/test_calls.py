@@ -616,6 +616,13 @@ FOUND: dict[str, Case] = {
         ["x = numbers(26, torch.complex64, a, c)"], ["x"], [],
         ["v = x.abs()", "w = torch.searchsorted(v.flatten().sort().values, v)"], "w", [(6, 8, 3), (40, 1, 7)],
     ),
+    "150005677": Case(
+        ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
+        ["v1 = x.unflatten(0, (-1, 1)).float()",
+         "v2 = decomposed.quantize_per_channel("
+         "v1, torch.full((v1.shape[1],), 0.25), torch.arange(v1.shape[1]), 1, -8, 7, torch.int8)"],
+        "v2", [(2, 1, 1), (5, 1, 1)], {"dynamic": True}, "",
+    ),
     "a dropout that drops nothing": Case(
         ["x = numbers(3, torch.float32, a, b)"], ["x"], [],
         ["v = F.dropout(x, 0.5, training=False)", "x.add_(1)", "w = x * 2", "u = F.dropout(w, 0)", "w.mul_(3)"],
