@@ -1239,12 +1239,14 @@ another kind for each result, bits that were written to, an input beside others 
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a
 function that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed
 of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
-subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others.
+subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
+a subclass that lies otherwise than its operator says.
 """
 
 
 ALONE = (
     "150001208",
+    "150005677",
     "113000362",
     "a product of bytes that is added",
     "11017893",
