@@ -32,14 +32,16 @@ def _one_view(map_of: MapOf) -> Rule:
 
 
 def _one_copied_view(map_of: MapOf) -> Rule:
-    """For ops whose result is a copy in eager: a view that could alias its source, which may be an input, is copied."""
+    """For ops whose result is a copy in eager: a view that could alias its source, which may be an input, is copied.
+    (Without an element any view could.)
+    """
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         source, result = op.operands[0], tensor_type_of(op.results[0])
         sizes = tuple(sizes_of(result))
         indices = map_of(op, sizes_of_value(source), sizes)
         view_map = sym.MapAttr.get(len(sizes), tuple(indices))
-        if strided_view(view_map, tensor_type_of(source), sizes) is None:
+        if 0 not in sizes and strided_view(view_map, tensor_type_of(source), sizes) is None:
             return [builder.view(source, indices, result)]
         with builder.nest(sizes, [result]) as nest:
             builder.store(builder.load_raw(source, indices), nest.handles[0], nest.indices)

@@ -34,7 +34,7 @@ from cuesta.lowering.capture.corrections import (
 from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
-from cuesta.lowering.capture.memory_ranges import order_in_memory
+from cuesta.lowering.capture.memory_ranges import memory_of, order_in_memory
 from cuesta.lowering.capture.packed_weights import int4pack_mm_for_cpu
 from cuesta.lowering.capture.trilinear import trilinear
 
@@ -547,7 +547,8 @@ def _of_pytorch(overload: OpOverload) -> Callable[..., Any]:
 
 
 def in_order_of_first(overload: OpOverload, *, whole_if_ordered: bool = False) -> Callable[..., Any]:
-    """PyTorch's, in eager's order in memory: row-major, or channels last where the first argument is.
+    """PyTorch's, in eager's order in memory: row-major, or channels last where the first argument is; and in memory of
+    its own, where PyTorch's is a view of the argument (channels shuffled in one group).
 
     With `whole_if_ordered`, an operator whose first argument lies in such an order is not taken apart: there is a rule
     for it, and its metadata function is right.
@@ -563,7 +564,8 @@ def in_order_of_first(overload: OpOverload, *, whole_if_ordered: bool = False) -
         if isinstance(result, tuple):
             first, *rest = cast("tuple[Tensor, ...]", result)
             return first.contiguous(memory_format=order), *rest
-        return result.contiguous(memory_format=order)
+        laid = result.contiguous(memory_format=order)
+        return laid.clone(memory_format=order) if memory_of(laid) == memory_of(self) else laid
 
     return decomposition
 

@@ -84,4 +84,23 @@ def lost_part_of_a_number(gm: GraphModule) -> str | None:
     return None
 
 
-__all__ = ["lost_part_of_a_number", "lost_update_of_a_part", "lost_view_of_a_part"]
+def lost_bit_of_what_is_written(gm: GraphModule) -> str | None:
+    """The call of somebody's operator, if there is one, that writes to a view with another negative or conjugate bit
+    than what it is a view of: library.shift_(torch._neg_view(x)) of an x with the bit. AOTAutograd makes the view anew
+    of sizes and strides, with x's sign (torch 2.11 and 2.13; eager refuses to write to what has a bit).
+
+    Near miss: the bit of what is written is its own.
+
+    Source: `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
+    """
+    from cuesta.lowering.capture.lost_in_views import is_somebodys
+
+    for node in gm.graph.nodes:
+        for written in written_by(node) if node.op == "call_function" and is_somebodys(node) else ():
+            chain = [value_of(one) for one in (written, *nodes_behind(written))]
+            if len({(one.is_neg(), one.is_conj()) for one in chain if isinstance(one, Tensor)}) > 1:
+                return f"{name_of(node)} writes to a view with another negative or conjugate bit"
+    return None
+
+
+__all__ = ["lost_bit_of_what_is_written", "lost_part_of_a_number", "lost_update_of_a_part", "lost_view_of_a_part"]

@@ -28,6 +28,7 @@ from cuesta.lowering.capture.dynamo_graph import (
     written_by,
 )
 from cuesta.lowering.capture.lost_in_parts import (
+    lost_bit_of_what_is_written,
     lost_part_of_a_number,
     lost_update_of_a_part,
     lost_view_of_a_part,
@@ -566,6 +567,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_view_of_a_part,
     lost_update_of_a_part,
     lost_part_of_a_number,
+    lost_bit_of_what_is_written,
     lost_address,
     lost_rank,
     lost_leaf,

@@ -24,6 +24,7 @@ PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "one row of a flip, expanded": lambda x: (x.flip(0)[0].expand(4, 4),),
     "a flip transposed": lambda x: (x.flip(0).t(), x.flip(0)),
     "rolled back": lambda x: (x.roll(2, 0).roll(-2, 0),),
+    "channels shuffled in one group": lambda x: ((y := x + 1), torch.nn.functional.channel_shuffle(y[None], 1)),
     "repeated once": lambda x: (x.repeat(1, 1),),
     "the same computed twice": lambda x: (x.exp(), x.exp()),
     "a result and a view of the same computed again": lambda x: (x.exp(), x.exp().t()),

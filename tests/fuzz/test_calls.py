@@ -616,6 +616,21 @@ FOUND: dict[str, Case] = {
         ["x = numbers(26, torch.complex64, a, c)"], ["x"], [],
         ["v = x.abs()", "w = torch.searchsorted(v.flatten().sort().values, v)"], "w", [(6, 8, 3), (40, 1, 7)],
     ),
+    "160000951": Case(
+        ["x = torch._neg_view(numbers(23, torch.float32))", "y = numbers(5, torch.complex64, a).conj()"], ["x", "y"],
+        [], ["fuzz.shift_(torch._neg_view(x).view(-1), 1)", "fuzz.swap_(y.conj()[1:], y.conj()[1:].clone() * 2)"],
+        "(x * 1, y * 2)", [(4, 0, 1)], {}, "",
+    ),
+    "160001335": Case(
+        ["x = numbers(37, torch.float32, c, a).requires_grad_()"], ["x"], [],
+        ["v1 = x.abs()", "v2 = v1.flip(-1)", "torch._dynamo.graph_break()", "v2.mul_(3)"], "(v1, v2)",
+        [(1, 1, 0), (2, 1, 3)], {}, "all",
+    ),
+    "channels in one group": Case(
+        ["x = numbers(37, torch.float32, a, b, c).requires_grad_()"], ["x"], [],
+        ["v1 = x.abs()", "v2 = F.channel_shuffle(v1, 1)", "torch._dynamo.graph_break()", "v2.mul_(3)"], "(v1, v2)",
+        [(2, 1, 3), (1, 4, 2)], {}, "all",
+    ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
         ["v1 = x.unflatten(0, (-1, 1)).float()",
@@ -1240,13 +1255,15 @@ gradient of a view that alone has one, an update that capture rewrites, gradient
 function that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, what is computed
 of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
 subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
-a subclass that lies otherwise than its operator says.
+a subclass that lies otherwise than its operator says, a bit between an operator of a user's and what it writes to,
+what is no view of a result.
 """
 
 
 ALONE = (
     "150001208",
     "150005677",
+    "160000951",
     "113000362",
     "a product of bytes that is added",
     "11017893",
