@@ -74,7 +74,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 
     from cuesta.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.behind_autograd import gradient_of_arguments, lost_history, lost_storage
-    from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped
+    from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped, hook_of_what_is_not_dropped
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
     from cuesta.lowering.capture.hooks import lost_hook, order_hooks
     from cuesta.lowering.capture.lost_in_views import lost
@@ -86,9 +86,9 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     try:
         with left_as_found():
             leave_constructors(gm, example_inputs)
-            if (rewritten := rewritten_update(gm)) is not None:
-                warnings.warn(f"cuesta leaves a function to Python: {rewritten}", stacklevel=4)
-                raise SkipFrame(rewritten)
+            if (misread := rewritten_update(gm) or hook_of_what_is_not_dropped(gm)) is not None:
+                warnings.warn(f"cuesta leaves a function to Python: {misread}", stacklevel=4)
+                raise SkipFrame(misread)
             give_what_is_not_dropped(gm)
             order_hooks(gm)
             reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)

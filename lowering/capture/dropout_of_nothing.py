@@ -16,6 +16,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.nn import functional
 
+from cuesta.lowering.capture.hooks import is_hook_as_function
+
 _TRAINING: Final[dict[Any, str]] = {
     functional.dropout: "training",
     **dict.fromkeys((torch.dropout, torch.dropout_, torch.ops.aten.dropout, torch.ops.aten.dropout.default), "train"),
@@ -36,6 +38,20 @@ def give_what_is_not_dropped(gm: GraphModule) -> None:
             module.recompile()
 
 
+def hook_of_what_is_not_dropped(gm: GraphModule) -> str | None:
+    """The hook, if there is one, of what such a dropout gives, where Dynamo makes a function of it (torch 2.11): it put
+    the function behind the dropout, and not behind all else that is computed of its argument. Python is to run it.
+
+    Near miss: a hook that is a call (torch 2.13), or one of the argument.
+    """
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and _drops_nothing(node):
+            for user in node.users:
+                if is_hook_as_function(gm, user):
+                    return f"{user.name} is a hook of what a dropout of nothing gives"
+    return None
+
+
 def _drops_nothing(node: Node) -> bool:
     name = _TRAINING.get(node.target)
     if name is None or not isinstance(_argument(node, 0, "input"), Node):
@@ -48,4 +64,4 @@ def _argument(node: Node, position: int, name: str, default: Any = None) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-__all__ = ["give_what_is_not_dropped"]
+__all__ = ["give_what_is_not_dropped", "hook_of_what_is_not_dropped"]

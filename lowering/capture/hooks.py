@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, cast
 
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 
 from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of
 from cuesta.lowering.capture.memory_ranges import memory_of
@@ -27,13 +28,14 @@ def lost_hook(gm: GraphModule) -> str | None:
     if not found:
         return None
     inputs = {memory_of(one) for node in gm.graph.find_nodes(op="placeholder") for one in tensors_of(node)}
-    results = Counter(memory_of(one) for node in gm.graph.output_node().all_input_nodes for one in tensors_of(node))
+    given_back = [node for node in pytree.tree_leaves(gm.graph.output_node().args) if isinstance(node, Node)]
+    results = Counter(memory_of(one) for node in given_back for one in tensors_of(node))
     for node, given in found:
         if _origin(gm, given).op == "placeholder":
             return f"{node.name} is a hook of an input"
         for one in tensors_of(_origin(gm, given)):
             count = results[memory_of(one)]
-            is_made_anew = one._is_view() or _is_hook_as_function(gm, node)
+            is_made_anew = one._is_view() or is_hook_as_function(gm, node)
             if (is_made_anew and count > 1) or (one._is_view() and count and memory_of(one) in inputs):
                 return f"{node.name} is a hook of a view that is returned"
     return None
@@ -45,7 +47,7 @@ def order_hooks(gm: GraphModule) -> None:
     """
     changed = False
     chain: list[Node] = []
-    for node in [one for one in gm.graph.nodes if _is_hook_as_function(gm, one)]:
+    for node in [one for one in gm.graph.nodes if is_hook_as_function(gm, one)]:
         if not (chain and _follows(chain[-1], node)):
             changed |= _turn(chain)
             chain = []
@@ -75,7 +77,7 @@ def _hooked(gm: GraphModule, node: Node) -> Node | None:
     given: Any = None
     if node.op == "call_function" and name_of(node) == "register_hook":
         given = node.args[0]
-    elif _is_hook_as_function(gm, node):
+    elif is_hook_as_function(gm, node):
         given = node.args[2]
     return given if isinstance(given, Node) else None
 
@@ -87,7 +89,7 @@ def _origin(gm: GraphModule, node: Node) -> Node:
     return node if given is None else _origin(gm, given)
 
 
-def _is_hook_as_function(gm: GraphModule, node: Node) -> bool:
+def is_hook_as_function(gm: GraphModule, node: Node) -> bool:
     """Whether a node is a function of autograd's that Dynamo made of a hook: its result is a view of what it is of.
 
     Source: `register_hook_trampoline` of torch/_dynamo/variables/tensor.py (torch 2.11).
@@ -100,4 +102,4 @@ def _is_hook_as_function(gm: GraphModule, node: Node) -> bool:
     return len(views) == 1 and name_of(views[0]) == "view_as" and len(set(views[0].args)) == 1
 
 
-__all__ = ["lost_hook", "order_hooks"]
+__all__ = ["is_hook_as_function", "lost_hook", "order_hooks"]

@@ -631,6 +631,17 @@ FOUND: dict[str, Case] = {
         ["v1 = x.abs()", "v2 = F.channel_shuffle(v1, 1)", "torch._dynamo.graph_break()", "v2.mul_(3)"], "(v1, v2)",
         [(2, 1, 3), (1, 4, 2)], {}, "all",
     ),
+    "170010308": Case(
+        ["x = numbers(52, torch.float32, c, c).requires_grad_()"], ["x"], [],
+        ["v1 = x * 1", "v1.register_hook(lambda g: g * 2 + 1)", "v2 = F.dropout(v1, 0.5, training=False)"],
+        "(v1, v2)", [(1, 1, 1), (1, 1, 3)], {}, "all",
+    ),
+    "a hook of what a dropout of nothing gives": Case(
+        ["x = numbers(52, torch.float32, c, c).requires_grad_()"], ["x"], [],
+        ["v1 = x * 1", "v2 = F.dropout(v1, 0.5, training=False)", "v3 = v1.sin()",
+         "v2.register_hook(lambda g: g * 2 + 1)"],
+        "(v1 * 2, v2 * 3, v3)", [(1, 1, 3)], {}, "all",
+    ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
         ["v1 = x.unflatten(0, (-1, 1)).float()",
@@ -1256,7 +1267,7 @@ function that reads none, gradients of which nobody has one, what a copy of a su
 of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
 subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
 a subclass that lies otherwise than its operator says, a bit between an operator of a user's and what it writes to,
-what is no view of a result.
+what is no view of a result, a hook of what is one object in two results.
 """
 
 
@@ -1264,6 +1275,8 @@ ALONE = (
     "150001208",
     "150005677",
     "160000951",
+    "170010308",
+    "a hook of what a dropout of nothing gives",
     "113000362",
     "a product of bytes that is added",
     "11017893",
