@@ -353,7 +353,13 @@ class Compilers:
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.lowering.capture.recomputed_scores import key_draws
             from cuesta.places_of_inputs import count_slices_from_their_bases
-            from cuesta.returned_aliases import refuse_lost_tokens, refuse_moved_updates, view_the_inputs
+            from cuesta.returned_aliases import (
+                computed_results,
+                counting_apart,
+                refuse_lost_tokens,
+                refuse_moved_updates,
+                view_the_inputs,
+            )
             from cuesta.saved_results import (
                 count_visible_results,
                 detach_what_is_seen,
@@ -391,6 +397,7 @@ class Compilers:
                 from cuesta.frozen import mark_frozen
 
                 mark_frozen(gm, self.inputs, captures=self.options.captures)
+            computed = computed_results(gm) if self.of_subclasses and kind != "backward" else ()
             try:
                 compiled, parts = self._captured(gm, record)
             except Exception as error:
@@ -399,6 +406,7 @@ class Compilers:
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)
             compiled = unwatched(given_plain(given_memory(compiled, flipped), plain), gm)
+            compiled = counting_apart(compiled, computed) if computed else compiled
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))

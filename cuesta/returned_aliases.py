@@ -16,7 +16,7 @@ Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.in_eager import UncapturedError
@@ -81,6 +81,35 @@ def with_negative_bits(function: Callable[..., Any], positions: Collection[int])
             made[position] = torch._neg_view(made[position])  # pyright: ignore[reportPrivateImportUsage]
         return made
 
+    return call
+
+
+def computed_results(gm: GraphModule) -> Sequence[int]:
+    """The positions of results that are not inputs."""
+    results = cast("Any", gm.graph.output_node().args[0])
+    return [position for position, one in enumerate(results) if getattr(one, "op", "placeholder") != "placeholder"]
+
+
+def counting_apart(
+    function: Callable[[list[Any]], Any], computed: Sequence[int]
+) -> Callable[[list[Any]], Any]:
+    """A function of the parts of tensor subclasses, of whose results each counts its own changes, also one that is a
+    view of another. So it is in eager, which calls operators on parts below autograd; AOTAutograd calls the graph above
+    it, where what is written to one part would be a change of all (torch 2.11, 2.13).
+
+    Near miss: a part that is given back, which is the same object.
+    """
+    import torch
+
+    def call(arguments: list[Any]) -> Any:
+        made = list(function(arguments))
+        for position in computed:
+            one = made[position]
+            if isinstance(one, torch.Tensor) and one._is_view():
+                made[position] = one.data
+        return made
+
+    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

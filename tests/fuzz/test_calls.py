@@ -642,6 +642,12 @@ FOUND: dict[str, Case] = {
          "v2.register_hook(lambda g: g * 2 + 1)"],
         "(v1 * 2, v2 * 3, v3)", [(1, 1, 3)], {}, "all",
     ),
+    "170013000": Case(
+        ["x = distributed(numbers(0, torch.float32, a, b), None)",
+         "y = Pair(numbers(8, torch.float32, a, b), numbers(9, torch.float32, a, b))"], ["x", "y"], [],
+        ["v1 = x * 2", "v2, v3 = v1.split([1, v1.shape[0] - 1], 0)", "v4 = y + 1"], "(v1, v2, v3, v4, v4.t())",
+        [(2, 1, 5), (3, 2, 5)], {}, "",
+    ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
         ["v1 = x.unflatten(0, (-1, 1)).float()",
@@ -1267,7 +1273,8 @@ function that reads none, gradients of which nobody has one, what a copy of a su
 of an input before it is given data, how many numbers there are in nothing, functions left to Python that make
 subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
 a subclass that lies otherwise than its operator says, a bit between an operator of a user's and what it writes to,
-what is no view of a result, a hook of what is one object in two results.
+what is no view of a result, a hook of what is one object in two results,
+parts of subclasses that count changes apart.
 """
 
 
