@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import torch
@@ -154,9 +154,11 @@ def asks_views_of_what_is_computed(case: Case) -> bool:
 
 def _memory_of(tensor: Any) -> set[int]:
     """Where the memory of a tensor begins, or that of its parts."""
+    if not isinstance(tensor, Tensor):  # a mesh
+        return set()
     if not hasattr(tensor, "__tensor_flatten__"):
         return {tensor.untyped_storage().data_ptr()}
-    names, _ = tensor.__tensor_flatten__()
+    names, _ = cast("Any", tensor).__tensor_flatten__()
     return {place for name in names for place in _memory_of(getattr(tensor, name))}
 
 
