@@ -354,7 +354,7 @@ class Compilers:
             from cuesta.lowering.capture.recomputed_scores import key_draws
             from cuesta.places_of_inputs import count_slices_from_their_bases
             from cuesta.returned_aliases import (
-                computed_results,
+                computed_parts,
                 counting_apart,
                 refuse_lost_tokens,
                 refuse_moved_updates,
@@ -397,7 +397,7 @@ class Compilers:
                 from cuesta.frozen import mark_frozen
 
                 mark_frozen(gm, self.inputs, captures=self.options.captures)
-            computed = computed_results(gm) if self.of_subclasses and kind != "backward" else ()
+            subclass_parts = computed_parts(gm) if self.of_subclasses and kind != "backward" else ()
             try:
                 compiled, parts = self._captured(gm, record)
             except Exception as error:
@@ -406,7 +406,7 @@ class Compilers:
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)
             compiled = unwatched(given_plain(given_memory(compiled, flipped), plain), gm)
-            compiled = counting_apart(compiled, computed) if computed else compiled
+            compiled = counting_apart(compiled, subclass_parts)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))

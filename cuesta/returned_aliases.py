@@ -84,26 +84,37 @@ def with_negative_bits(function: Callable[..., Any], positions: Collection[int])
     return call
 
 
-def computed_results(gm: GraphModule) -> Sequence[int]:
-    """The positions of results that are not inputs."""
-    results = cast("Any", gm.graph.output_node().args[0])
-    return [position for position, one in enumerate(results) if getattr(one, "op", "placeholder") != "placeholder"]
+def computed_parts(gm: GraphModule) -> Sequence[int]:
+    """The positions of results that are parts of tensor subclasses, and no inputs.
+
+    Source: torch/_functorch/_aot_autograd/descriptors.py.
+    """
+    from torch._functorch._aot_autograd.descriptors import SubclassGetAttrAOTOutput
+
+    output = gm.graph.output_node()
+    results, said = cast("Any", output.args[0]), output.meta.get("desc") or ()
+    return [
+        position
+        for position, (one, what) in enumerate(zip(results, said, strict=False))
+        if isinstance(what, SubclassGetAttrAOTOutput) and getattr(one, "op", "placeholder") != "placeholder"
+    ]
 
 
-def counting_apart(
-    function: Callable[[list[Any]], Any], computed: Sequence[int]
-) -> Callable[[list[Any]], Any]:
-    """A function of the parts of tensor subclasses, of whose results each counts its own changes, also one that is a
-    view of another. So it is in eager, which calls operators on parts below autograd; AOTAutograd calls the graph above
-    it, where what is written to one part would be a change of all (torch 2.11, 2.13).
+def counting_apart(function: Callable[[list[Any]], Any], parts: Sequence[int]) -> Callable[[list[Any]], Any]:
+    """A function whose results at these positions count their own changes, also one that is a view of another. So it
+    is in eager with what tensor subclasses are made of: operators on parts are called below autograd. AOTAutograd calls
+    the graph above it, where what is written to one part would be a change of all (torch 2.11, 2.13).
 
     Near miss: a part that is given back, which is the same object.
     """
     import torch
 
+    if not parts:
+        return function
+
     def call(arguments: list[Any]) -> Any:
         made = list(function(arguments))
-        for position in computed:
+        for position in parts:
             one = made[position]
             if isinstance(one, torch.Tensor) and one._is_view():
                 made[position] = one.data

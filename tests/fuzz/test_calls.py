@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
+import cuesta
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
@@ -55,6 +56,19 @@ def test_a_short_search() -> None:
     report = Search(iter(range(1000, 1014)), workers=1, seconds=math.inf).run()
     assert not report.findings, report.text()
     assert report.verdicts["right"] > 9, report.text()
+
+
+def test_a_package_that_differs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = replace(case_with("v1 = x.sin()", "x.add_(1)", results="v1"), packaged=True)
+    assert judge(case).kind == "right"
+    load = cuesta.load_package
+
+    def wrong(path: Any) -> Any:
+        loaded = load(path)
+        return lambda x: loaded(x) + 1
+
+    monkeypatch.setattr(cuesta, "load_package", wrong)
+    assert judge(case).kind == "finding" and "of a package" in judge(case).what
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:
@@ -647,6 +661,15 @@ FOUND: dict[str, Case] = {
          "y = Pair(numbers(8, torch.float32, a, b), numbers(9, torch.float32, a, b))"], ["x", "y"], [],
         ["v1 = x * 2", "v2, v3 = v1.split([1, v1.shape[0] - 1], 0)", "v4 = y + 1"], "(v1, v2, v3, v4, v4.t())",
         [(2, 1, 5), (3, 2, 5)], {}, "",
+    ),
+    "180000116": Case(
+        ["x = Weight(numbers(24, torch.int8, a) - 3, numbers(7, torch.float32))"], ["x"], [], ["v = torch.exp(x)"],
+        "(v, v[...], v.t())", [(3, 0, 1)],
+    ),
+    "many arguments that share memory later": Case(
+        ["base = numbers(3, torch.float32, 20)",
+         "w = [window(base if (k + b) % 3 else base.clone(), k * a, 3) for k in range(40)]"], ["w"], ["base"],
+        ["w[1].mul_(2)", "v = w[0] + w[39]", "w[39].add_(1)"], "(v, w[0])", [(1, 2, 1), (3, 0, 1), (0, 1, 1)],
     ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],

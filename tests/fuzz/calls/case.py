@@ -37,6 +37,8 @@ class Case:
     captures: bool = False
     """Whether Dynamo captures numbers and sizes that only the data knows, in place of ending a graph before them."""
     seed: int | None = None
+    packaged: bool = False
+    """Whether it goes through a package, too."""
 
     @property
     def source(self) -> str:
@@ -62,7 +64,7 @@ class Case:
         imports += ["from tests.fuzz.calls.judge import show"]
         imports += [f"from tests.fuzz.calls.scope import {', '.join(used)}"] * bool(used)
         call = f"show(inputs, program, calls={self.calls}, settings={self.settings}, backward={self.backward!r}"
-        call += f"{', captures=True' * self.captures})"
+        call += f"{', captures=True' * self.captures}{', packaged=True' * self.packaged})"
         return "\n".join(imports) + f"\n\n\n{text}\n\n{call}  # seed {self.seed}\n"
 
     def to_json(self) -> str:

@@ -90,7 +90,9 @@ class _Drawing:
         self.sizes = [size for size in SIZES if size or self.subclass != "distributed"]
         sizes = tuple(rng.choice(self.sizes) for _ in SIZE_NAMES)
         case.calls = [sizes]
-        changing = rng.random() < 0.3
+        self.shares = not (self.subclass or self.bytes) and rng.random() < 0.07
+        """Whether inputs are windows of a vector, in other places in other calls."""
+        changing = self.shares or rng.random() < 0.3
         self._inputs(dict(zip(SIZE_NAMES, sizes, strict=True)), changing)
         case.captures = rng.random() < 0.15
         themes = rng.sample(sorted(THEMES), 3) + ["breaks"] * case.captures + ["shapes", "writes of sizes"] * changing
@@ -109,6 +111,8 @@ class _Drawing:
             case.inputs = [re.sub(r"\.requires_grad_\(\)", "", line) for line in case.inputs]
         if changing:
             self._other_sizes(sizes)
+        may_be = case.arguments and not (self.subclass or case.captures or {"s", "k"} & {*case.arguments})
+        case.packaged = bool(may_be) and case.backward != "twice" and rng.random() < 0.06
         return case
 
     def _run(self, sizes: tuple[int, ...]) -> Any:
@@ -120,8 +124,11 @@ class _Drawing:
     def _inputs(self, sizes: dict[str, int], changing: bool) -> None:
         rng, case = self.rng, self.made
         self.own_sizes = [rng.choice(SIZE_NAMES) for _ in range(rng.choice([0, 1, 1, 2, 2, 2, 3]))]
-        for name in "xyzu"[: rng.choice([1, 2, 2, 3, 3, 4])]:
-            self._input(name)
+        if self.shares:
+            self._windows()
+        else:
+            for name in "xyzu"[: rng.choice([1, 2, 2, 3, 3, 4])]:
+                self._input(name)
         if rng.random() < 0.15:
             gradient = ".requires_grad_()" if case.backward else ""
             of = ", ".join([*self.own_sizes][-1:])
@@ -152,12 +159,36 @@ class _Drawing:
                     case.owners = [one for one in case.owners if one != name]
         for name in case.arguments:
             self.pool.scope[name] = scope[name]
-            if name == "s":
+            if name == "w":
+                self.pool.values += [Value(f"w[{k}]", scope[name][k], True) for k in (0, 1, len(scope[name]) - 1)]
+            elif name == "s":
                 self.pool.values += [Value("s.w", scope["s"].w, True), Value("s.b", scope["s"].b, True)]
                 if hasattr(scope["s"], "again"):
                     self.pool.values.append(Value("s.again", scope["s"].again, True))
             elif isinstance(scope[name], Tensor):
                 self.pool.values.append(Value(name, scope[name], True))
+
+    def _windows(self) -> None:
+        """Inputs that are parts of a vector, or copies, as the numbers of a call say; sometimes a list of many."""
+        rng, case = self.rng, self.made
+        own = ", ".join(str(rng.choice([1, 2, 2, 3])) for _ in range(rng.choice([1, 2, 2])))
+        kind = rng.choice(["float32", "float32", "int64", "complex64", "bfloat16"])
+        case.inputs.append(f"base = numbers({rng.randint(0, 99)}, torch.{kind}, {rng.choice([12, 14, 20])})")
+        case.owners.append("base")
+
+        def place() -> str:
+            return rng.choice([*SIZE_NAMES, f"{rng.choice(SIZE_NAMES)} * 2", "0", "3"])
+
+        for name in "xyzu"[: rng.choice([2, 2, 3, 4])]:
+            of = rng.choice(["base", "base", "base", f"(base if {rng.choice(SIZE_NAMES)} % 2 else base.clone())"])
+            case.inputs.append(f"{name} = window({of}, {place()}, {own})")
+            case.arguments.append(name)
+        if rng.random() < 0.3:
+            count = rng.choice([3, 17, 40])
+            case.inputs.append(
+                f"w = [window(base if (k + {place()}) % 3 else base.clone(), k * {place()}, {own}) for k in range({count})]"
+            )
+            case.arguments.append("w")
 
     def _input(self, name: str) -> None:
         rng, case = self.rng, self.made

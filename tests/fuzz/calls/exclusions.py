@@ -131,6 +131,10 @@ def _lies_as_said(case: Case, what: str) -> bool:
     return bool(changed) and verdict.kind in ("right", "refused")
 
 
+def _is_of_what_is_called_unsafe(case: Case, what: str) -> bool:
+    return "unsafe_" in case.source and _only(what, "version")
+
+
 def _is_of_the_negative_bit(case: Case, what: str) -> bool:
     return _only(what, "shares memory with|begins|is|strides|version") and bool(negative_tensors(case))
 
@@ -161,6 +165,8 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     ),
     # It is computed, in memory of its own; in eager it is a view of what it was made of (docs/differences.md).
     ("what has the negative bit is a result of its own", _is_of_the_negative_bit),
+    # They are views to autograd, which counts their changes with those of what they are of (docs/differences.md).
+    ("what operators called unsafe give is a view", _is_of_what_is_called_unsafe),
     # Its vectors subtract them from 0: +0 of +0 (docs/differences.md).
     ("eager's negation of complex zeros depends on how many there are", _is_of_zeros_that_are_negated),
     # What lay in memory (docs/differences.md).

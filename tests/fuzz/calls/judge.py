@@ -22,6 +22,7 @@ from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
+from tests.fuzz.calls.packaged import is_of_numbers, packaged_outcomes
 from tests.fuzz.calls.witnesses import (
     Backend,
     asked_alone,
@@ -68,8 +69,10 @@ class Verdict:
 
 
 def judge(case: Case) -> Verdict:
-    """The verdict on a case, all of whose calls go through one compiled function."""
+    """The verdict on a case, all of whose calls go through one compiled function, and if it says so, one package."""
     verdict = verdict_with(case, "cuesta")
+    if verdict.kind == "right" and case.packaged:
+        return _of_a_package(case)
     if verdict.kind == "in eager" and any(isinstance(made, Raised) for _, made in outcomes(case, "aot_eager")):
         return Verdict("capture", verdict.what)
     if verdict.kind != "finding":
@@ -84,6 +87,36 @@ def judge(case: Case) -> Verdict:
     if any(aspects <= captured for captured in _captured(case)):
         return Verdict("capture", verdict.what)
     return verdict
+
+
+def _of_a_package(case: Case) -> Verdict:
+    """The verdict on a case that goes through a package; PyTorch's own is what `torch.export` does alike."""
+    unit = narrowest(case.source)
+    found = problems_of_a_package(*case.functions(), case.calls, case.backward, unit)
+    if not found:
+        return Verdict("right")
+    if reason := exclusions.reason(case, found[0]):
+        return Verdict("excluded", reason)
+    theirs = problems_of_a_package(*case.functions(), case.calls, case.backward, unit, "torch.export")
+    kind = "capture" if _aspects(found) <= _aspects(theirs) else "finding"
+    return Verdict(kind, "of a package: " + "\n".join(found), frozenset(["of a package"]))
+
+
+def problems_of_a_package(
+    make: Make,
+    program: Callable[..., Any],
+    calls: Sequence[tuple[int, ...]],
+    backward: str,
+    unit: float,
+    through: str = "cuesta",
+) -> list[str]:
+    """What is off about the first call through a package with which anything is."""
+    for call, actual in packaged_outcomes(make, program, calls, backward, through):
+        said = _verdict(call, actual, unit, f"call of {call.sizes}: ")
+        found = [one for one in said.problems if is_of_numbers(one)]
+        if said.kind == "finding" and (found or not said.problems):
+            return found or [said.what]
+    return []
 
 
 def verdict_with(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Verdict:
@@ -293,10 +326,14 @@ def show(
     settings: dict[str, Any],
     backward: str,
     captures: bool = False,
+    packaged: bool = False,
 ) -> None:
     """Prints what is wrong, for the script of a finding."""
     with donated_buffers(backward != "twice"), captured_numbers(captures):
         _show(inputs, program, calls, settings, backward)
+    if packaged:
+        found = problems_of_a_package(inputs, program, calls, backward, torch.finfo(torch.float32).eps)
+        print("\n    ".join(["through a package:", *found]) if found else "through a package: right")
 
 
 def _show(

@@ -5,6 +5,7 @@ of its own, a mesh of one.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -355,6 +356,12 @@ def distributed(tensor: Tensor, placement: int | None) -> Tensor:
     return DTensor.from_local(tensor, mesh(), [Replicate() if placement is None else Shard(placement)], run_check=False)
 
 
+def window(base: Tensor, place: int, *sizes: int) -> Tensor:
+    """So many numbers of a vector, from a place on, or from as far in as they fit: one after the other."""
+    count = math.prod(sizes)
+    return base[(start := place % (base.numel() - count + 1)) : start + count].view(sizes)
+
+
 def dynamic(tensor: Tensor, axis: int) -> Tensor:
     """The tensor, whose size along an axis torch.compile is told to expect to change."""
     torch._dynamo.maybe_mark_dynamic(tensor, axis)
@@ -375,6 +382,7 @@ NAMES: dict[str, Any] = {
     "Slope": Slope, "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed,
     "distributed": distributed, "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd,
     "running": running, "scan": scan, "while_loop": while_loop,
+    "window": window,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 
