@@ -95,8 +95,6 @@ def _of_a_package(case: Case) -> Verdict:
     found = problems_of_a_package(*case.functions(), case.calls, case.backward, unit)
     if not found:
         return Verdict("right")
-    if reason := exclusions.reason(case, found[0]):
-        return Verdict("excluded", reason)
     theirs = problems_of_a_package(*case.functions(), case.calls, case.backward, unit, "torch.export")
     kind = "capture" if _aspects(found) <= _aspects(theirs) else "finding"
     return Verdict(kind, "of a package: " + "\n".join(found), frozenset(["of a package"]))
