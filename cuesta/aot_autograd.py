@@ -139,7 +139,7 @@ def _captured(
         outcome = "ok"
     finally:
         counters["aot_autograd"][outcome] += 1
-    return disable(shortening.shortened(compiled), reason="do not trace AOT-compiled graph")
+    return shortening.shortened(compiled)
 
 
 __all__ = ["captured"]

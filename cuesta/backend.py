@@ -111,6 +111,8 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 
 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    from torch._dynamo import disable
+
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
     from cuesta.lowering.capture.gradients_of_functions import say_whose_gradients
@@ -139,7 +141,8 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
             compilers.take_undefined()
             compiled = with_negative_bits(compiled, flipped)
         compiled = one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
-        return shared_as_before(compiled, gm, inputs)
+        # Around all of it, once: Dynamo does the same, and finds that it has been done.
+        return disable(shared_as_before(compiled, gm, inputs), reason="do not trace AOT-compiled graph")
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
