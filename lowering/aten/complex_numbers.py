@@ -229,8 +229,8 @@ class ComplexValues:
         indices: Sequence[sym.IndexExpr],
     ) -> Pair | Scalar | aten.Argument:
         builder = self.builder
-        if letter == "p":
-            if isinstance(value, complex):
+        if letter in ("p", "n"):
+            if isinstance(value, complex) and letter == "p":
                 decline("a complex number")
             return value if not isinstance(value, SSAValue) else None
         if isinstance(value, SSAValue):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
-from cuesta.lowering.capture import insertions, quantization
+from cuesta.lowering.capture import insertions, of_complex, quantization
 from cuesta.lowering.capture.corrections import (
     in_rows,
     index_fill,
@@ -149,6 +149,7 @@ def _table(with_quantized: bool) -> DecompositionTable:
     table |= {one: unless_eager_refuses(one, table[one]) for one in map(_overload, TYPED_ALIKE) if one in table}
     table.update(_own_decompositions())
     table.update(quantization.decompositions(exported=with_quantized))
+    table.update(of_complex.decompositions())
     return {overload: whole_where_it_computes(overload, formula) for overload, formula in table.items()}
 
 

@@ -82,6 +82,8 @@ FORMULAS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda z, w: (z.tanh(), z.tan()),
     lambda z, w: (z.sqrt(), z.rsqrt(), z**0.5, z**-2),
     lambda z, w: (z.isnan(), z.isinf(), z.isfinite(), z.real.sum()),
+    lambda z, w: (torch.pow(1, z), z**0, z**1),
+    lambda z, w: (torch.special.expm1(z), torch.expm1(w)),
     lambda z, w: (z**3, z.sigmoid(), torch.addcmul(z, w, z, value=2), torch.addcdiv(z, w, z + 2)),
 ]
 """The first three are those in which the range of the type matters; the others are run in the second type by
@@ -112,6 +114,60 @@ def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.d
             actual = torch.where(_within_digits_of_the_modulus(actual, expected), expected, actual)
             torch.testing.assert_close(actual, expected, equal_nan=True, rtol=1e-5, atol=1e-40)
     assert set(list(cuesta.records)[-1].fallbacks) <= ONLY_NAMES
+
+
+POWERS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]] = {
+    "2.5": (lambda z, w: z**2.5, lambda z, w: z.log() * 2.5),
+    "-1.3": (lambda z, w: z**-1.3, lambda z, w: z.log() * -1.3),
+    "7": (lambda z, w: z**7, lambda z, w: z.log() * 7),
+    "1 + 2i": (lambda z, w: z ** (1 + 2j), lambda z, w: z.log() * (1 + 2j)),
+    "of a tensor": (lambda z, w: z**w, lambda z, w: z.log() * w),
+    "of 2": (lambda z, w: 2.0**w, lambda z, w: w * math.log(2.0)),
+    "of 1 - 2i": (lambda z, w: (1 - 2j) ** w, lambda z, w: w * torch.tensor(1 - 2j).log()),
+}
+"""Powers, and the exponents of e that they are: by so much as those are great, a last digit of them counts."""
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers_at_the_edges(name: str) -> None:
+    power, exponent = POWERS[name]
+    edges = torch.tensor(EDGES)
+    z = torch.complex(edges[:, None].expand(9, 9), edges[None].expand(9, 9)).contiguous()
+    w = z.reshape(-1)[torch.randperm(81)].reshape(9, 9)
+    z, w = torch.cat([z, numbers(9, 9)]), torch.cat([w, numbers(9, 9)])
+    actual, expected = compiled_of(power)(z, w), power(z, w)
+    assert not set(list(cuesta.records)[-1].fallbacks) - ONLY_NAMES
+    wide = z.to(torch.complex128), w.to(torch.complex128)
+    allowed = 4 * torch.finfo(torch.float32).eps * (1 + exponent(*wide).abs())
+    within = (actual - power(*wide)).abs() <= allowed * power(*wide).abs() + 1e-37
+    alike = torch.view_as_real(actual) == torch.view_as_real(expected)
+    alike |= torch.view_as_real(actual).isnan() & torch.view_as_real(expected).isnan()
+    endless = power(*wide).abs() > 3.4e38  # its smaller part, too, is infinite, with the sign of a last digit
+    assert (within | alike.all(-1) | (endless & actual.abs().isinf() & expected.abs().isinf())).all()
+
+
+def test_exponentials_at_the_end_of_the_range() -> None:
+    z = torch.complex(torch.linspace(87.0, 91.0, 90), torch.linspace(0.1, 3.0, 90))
+    actual, expected = compiled_of(lambda z: z.exp())(z), torch.view_as_real(z.exp())
+    assert expected[:, 0].isfinite().sum() > (z.real.exp().isfinite()).sum()
+    torch.testing.assert_close(torch.view_as_real(actual), expected, rtol=1e-5, atol=0)
+
+
+def test_silu_has_no_gradient() -> None:
+    check(lambda z: torch.nn.functional.silu(z * 2), numbers(9, 9))
+    assert not set(list(cuesta.records)[-1].fallbacks) - ONLY_NAMES
+
+
+def test_variances_are_those_of_the_parts() -> None:
+    check(lambda z: (z.var(1), z.std(), torch.var_mean(z, 0, correction=0)), numbers(6, 7).requires_grad_())
+    check(lambda z: (z.std(0, keepdim=True), torch.std_mean(z, 1)), numbers(6, 7).conj())
+    assert not set(list(cuesta.records)[-1].fallbacks) - ONLY_NAMES
+
+
+def test_logarithms_of_what_is_beside_one() -> None:
+    z = torch.view_as_complex(torch.randn(2000, 2) * torch.logspace(-12, 3, 2000)[:, None])
+    check(lambda z: z.log1p(), torch.cat([z, torch.tensor([0, -0.5, -1 + 1e-4j, -1e-4 + 1e-2j])]).requires_grad_())
+    assert not set(list(cuesta.records)[-1].fallbacks) - ONLY_NAMES
 
 
 def _within_digits_of_the_modulus(actual: Tensor, expected: Tensor) -> Tensor:

@@ -252,6 +252,13 @@ def test_the_gradients_of_parts_of_rows(monkeypatch: pytest.MonkeyPatch) -> None
     assert gradient(torch.compile(function, backend="cuesta")(x)).isinf().all()
 
 
+def test_logarithms_beside_one_of_complex_infinities() -> None:
+    z = torch.complex(torch.tensor([1e-30, 1e-30]), torch.tensor([math.inf, -math.inf]))
+    compiled = torch.compile(lambda z: z.log1p(), backend="cuesta", fullgraph=True)(z)
+    assert z.log1p().isnan().all() and z.log1p().real.isnan().all()
+    assert torch.equal(compiled.real, z.log().real) and torch.equal(compiled.imag, z.log().imag)
+
+
 def test_the_sigmoid_of_complex_infinities() -> None:
     z = torch.full((3,), complex(-inf, 1.0))
     assert torch.sigmoid(z).isnan().all() and ours(torch.sigmoid, z).eq(0).all()
