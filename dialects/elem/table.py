@@ -224,9 +224,7 @@ _ROWS = (
     Row("pow", 2, "f", "torch.pow(a, b)", "libdevice.pow({a}, {b})", {"f": "math:pow"}, ulp=2.5),
     Row("atan2", 2, "f", "torch.atan2(a, b)", "libdevice.atan2({a}, {b})", {"f": "math:atan2"}, ulp=2.5),
     # √(a² + b²), nearest for f32; of an infinite operand infinity, whatever the other is.
-    Row(
-        "hypot", 2, "f", "torch.hypot(a, b)", "libdevice.hypot({a}, {b})", {"f": "math:hypot"}, ulp=2.5, commutes=True
-    ),
+    Row("hypot", 2, "f", "torch.hypot(a, b)", "libdevice.hypot({a}, {b})", {"f": "math:hypot"}, ulp=2.5, commutes=True),
     # Rounding. `round` goes to the nearest even integer.
     _float("floor", llvm=_intrinsic("floor"), triton="libdevice.floor({a})"),
     _float("ceil", llvm=_intrinsic("ceil"), triton="libdevice.ceil({a})"),

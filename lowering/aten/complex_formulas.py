@@ -11,9 +11,7 @@ or a `Scalar` where the result is real. How each argument is passed is said by o
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Callable, Mapping
 
 from cuesta.dialects.core.structs import struct
@@ -260,7 +258,7 @@ def _power(z: Pair, exponent: Number | complex) -> Pair:
     }
     if exponent in powers:
         return powers[exponent](z)
-    return _to_the(z, Pair(z.real.like(exponent.real), z.real.like(exponent.imag)))
+    return _to_the(z, _number(exponent, z))
 
 
 def _to_the(z: Pair, w: Pair) -> Pair:
@@ -280,7 +278,8 @@ def _product(z: Pair, w: Pair) -> Pair:
     a, b, c, d = z.real, z.imaginary, w.real, w.imaginary
     of_first = arithmetic.is_infinite(a) | arithmetic.is_infinite(b)
     of_second = arithmetic.is_infinite(c) | arithmetic.is_infinite(d)
-    partial = functools.reduce(operator.or_, map(arithmetic.is_infinite, (a * c, b * d, a * d, b * c)))
+    ac, bd, ad, bc = map(arithmetic.is_infinite, (a * c, b * d, a * d, b * c))
+    partial = ac | bd | ad | bc
 
     def finite(part: Scalar, own: Scalar, other: Scalar) -> Scalar:
         unit = s.copysign(where(arithmetic.is_infinite(part), 1.0, part.like(0.0)), part)
@@ -300,7 +299,14 @@ def _power_of(base: Number | complex, w: Pair) -> Pair:
     """base^w; 1 of the base 1, whatever w is."""
     if base == 1:
         return _one(w)
-    return _to_the(Pair(w.real.like(base.real), w.real.like(base.imag)), w)
+    return _to_the(_number(base, w), w)
+
+
+def _number(value: Number | complex, like: Pair) -> Pair:
+    """A number, also a size, in the type of a pair."""
+    if isinstance(value, complex):
+        return Pair(like.real.like(value.real), like.real.like(value.imag))
+    return Pair(like.real.like(value), like.real.like(0.0))
 
 
 def _log1p(z: Pair) -> Pair:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch._ops import OpOverload
 
 
@@ -62,7 +61,7 @@ def _said_by(operator: OpOverload, arguments: tuple[Any, ...], options: dict[str
     try:
         with disable_proxy_modes_tracing():
             return operator(*arguments, **options)
-    except Exception:  # whoever cannot say it is asked by nobody else either
+    except Exception:  # noqa: BLE001 - whoever cannot say it is asked by nobody else either
         return None
 
 

@@ -153,6 +153,13 @@ def test_exponentials_at_the_end_of_the_range() -> None:
     torch.testing.assert_close(torch.view_as_real(actual), expected, rtol=1e-5, atol=0)
 
 
+def test_a_power_by_a_size() -> None:
+    compiled = compiled_of(lambda z: z ** z.shape[0] + z.shape[1] ** z, dynamic=True)
+    for sizes in ((4, 3), (5, 2), (7, 4)):
+        z = numbers(*sizes) * 0.5
+        torch.testing.assert_close(compiled(z), z ** sizes[0] + sizes[1] ** z, rtol=2e-5, atol=2e-5)
+
+
 def test_silu_has_no_gradient() -> None:
     check(lambda z: torch.nn.functional.silu(z * 2), numbers(9, 9))
     assert not set(list(cuesta.records)[-1].fallbacks) - ONLY_NAMES

@@ -112,6 +112,21 @@ def steps_of(optimizer: Callable[..., torch.optim.Optimizer], **options: Any) ->
     return run
 
 
+def test_parameters_that_do_not_lie_row_by_row() -> None:
+    """Adamax asks its number of steps with a graph of its own, which gives back a tensor that it holds."""
+
+    def run(backend: str) -> list[Tensor]:
+        parameter = torch.nn.Parameter(torch.arange(12.0).view(3, 4).t())
+        own = Adamax([parameter], foreach=False)
+        step = torch.compile(own.step, backend=backend)
+        for number in range(3):
+            parameter.grad = torch.linspace(-1, number, 12).view(3, 4).t()
+            step()
+        return [parameter, *(one for one in own.state[parameter].values() if isinstance(one, Tensor))]
+
+    same(run)
+
+
 def test_moving_averages_of_parameters() -> None:
     def run(backend: str) -> list[Tensor]:
         averages = tensors(0)

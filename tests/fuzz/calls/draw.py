@@ -185,9 +185,8 @@ class _Drawing:
             case.arguments.append(name)
         if rng.random() < 0.3:
             count = rng.choice([3, 17, 40])
-            case.inputs.append(
-                f"w = [window(base if (k + {place()}) % 3 else base.clone(), k * {place()}, {own}) for k in range({count})]"
-            )
+            of = f"base if (k + {place()}) % 3 else base.clone()"
+            case.inputs.append(f"w = [window({of}, k * {place()}, {own}) for k in range({count})]")
             case.arguments.append("w")
 
     def _input(self, name: str) -> None:

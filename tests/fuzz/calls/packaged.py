@@ -6,8 +6,6 @@ which of them is a view of what, and how they lie, is compared where `torch.comp
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 import re
 import tempfile
 import types
@@ -32,7 +30,9 @@ def packaged_outcomes(
     none where it cannot be packaged.
     """
     loaded = _loaded(make, program, calls, training=bool(backward), through=through)
-    for sizes in calls if loaded is not None else ():
+    if loaded is None:
+        return
+    for sizes in calls:
         call = Call(program, make, sizes, backward)
         made = call.compiled(loaded)
         if not (isinstance(made, Raised) and isinstance(made.error, InputError)):  # what it is not for
@@ -42,7 +42,8 @@ def packaged_outcomes(
 def is_of_numbers(problem: str) -> bool:
     """Whether what is off is of numbers, and no other property of a tensor. (A `torch.Size` comes back as a tuple.)"""
     name = problem.split(": ", 1)[0]
-    return name != "structure" and re.search(r" (strides|shares memory with|begins|is|version|autograd|type|moved)$", name) is None
+    others = r" (strides|shares memory with|begins|is|version|autograd|type|moved)$"
+    return name != "structure" and re.search(others, name) is None
 
 
 def _loaded(
