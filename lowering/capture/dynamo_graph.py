@@ -471,14 +471,16 @@ def view_what_may_be_seen(gm: GraphModule) -> None:
     """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says.
 
     unsafe_split(x, …) -> split(x, …), and its kin, of an x without a gradient: with one, autograd knows nothing of what
-    is written to the parts.
+    is written to the parts. (Of what has a bit eager makes a copy.)
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
             view: Any = _UNSAFE_VIEWS.get(node.target) if node.op in ("call_function", "call_method") else None
-            if view is not None and (view is _aten.view.default or not any(map(_has_gradient, node.all_input_nodes))):
+            given = node.all_input_nodes if view is not None else []
+            is_copy = any(one.is_neg() or one.is_conj() for source in given for one in tensors_of(source))
+            if not is_copy and view and (view is _aten.view.default or not any(map(_has_gradient, given))):
                 node.target = view
                 module.recompile()
 

@@ -671,6 +671,12 @@ FOUND: dict[str, Case] = {
          "w = [window(base if (k + b) % 3 else base.clone(), k * a, 3) for k in range(40)]"], ["w"], ["base"],
         ["w[1].mul_(2)", "v = w[0] + w[39]", "w[39].add_(1)"], "(v, w[0])", [(1, 2, 1), (3, 0, 1), (0, 1, 1)],
     ),
+    "183000401": Case(
+        ["x = torch._neg_view(numbers(24, torch.float32, c, a, a))", "y = numbers(5, torch.complex64, a, c).conj()"],
+        ["x", "y"], [],
+        ["for one in torch.unsafe_chunk(x, 2, 0):\n    one.mul_(2)", "y.unsafe_split(1)[0].zero_()"],
+        "(x.sin(), y * 2)", [(2, 1, 3), (1, 1, 1)], {}, "",
+    ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
         ["v1 = x.unflatten(0, (-1, 1)).float()",
