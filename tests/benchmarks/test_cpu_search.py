@@ -98,5 +98,5 @@ def test_a_program_that_takes_too_long_is_stopped_and_the_next_one_runs() -> Non
         run.measure(["f32 8x9 | relu"])
     finally:
         run.stop()
-    assert run.rows["f32 8x8 | relu"] == {"error": "it took longer than 0.0 s; at last: eager"}
+    assert run.rows["f32 8x8 | relu"]["error"].startswith("it took longer than 0.0 s; at last: ")
     assert run.rows["f32 8x9 | relu"]["cuesta_ms"] > 0

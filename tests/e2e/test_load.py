@@ -69,7 +69,7 @@ def test_it_goes_on_where_the_dump_was_made(dumped: Path, tmp_path: Path) -> Non
         (
             ([first, remaining], {}, remaining.removeprefix("// remaining: ")),
             ([], {"pipeline": "cse,loops-to-kernel,kernel-to-host"}, "cse,loops-to-kernel,kernel-to-host"),
-            ([first, remaining.replace("split-index-sets,", "dce,")], {}, "dce,kernel-to-host"),
+            ([first, remaining.replace("split-index-sets,", "dce,")], {}, "dce,unroll-loops,kernel-to-host"),
             ([first, remaining], {"pipeline": "loops-to-kernel,kernel-to-host"}, "loops-to-kernel,kernel-to-host"),
         )
     ):
