@@ -478,7 +478,7 @@ def view_what_may_be_seen(gm: GraphModule) -> None:
             continue
         for node in module.graph.nodes:
             view: Any = _UNSAFE_VIEWS.get(node.target) if node.op in ("call_function", "call_method") else None
-            given = node.all_input_nodes if view is not None else []
+            given: list[Node] = node.all_input_nodes if view is not None else []
             is_copy = any(one.is_neg() or one.is_conj() for source in given for one in tensors_of(source))
             if not is_copy and view and (view is _aten.view.default or not any(map(_has_gradient, given))):
                 node.target = view
