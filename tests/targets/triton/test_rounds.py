@@ -7,9 +7,10 @@ import re
 
 import pytest
 import torch
+from torch import Tensor
 
 from benchmarks.device_arithmetic import machine_code_of
-from tests.support.triton_interpreter import check, on_cuda, parse
+from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse
 from tests.support.triton_kernels import texts_of
 
 pytest.importorskip("triton")
@@ -153,6 +154,23 @@ def test_near_misses() -> None:
     text = scanned(26, 40).replace("loops.store %r0, %o0[%i, %k, %j]", "loops.store %v, %o0[%i, %k, %j]")
     text = text.replace("%v = loops.load %x[%i, %k, %j] : tensor<3x26x40xf32>", "%v = elem.constant 1.0 : f32")
     assert "range(0, 24" not in source_of(text), "nothing is read"
+
+
+def test_what_is_overwritten_in_place_is_read_before() -> None:
+    """An argument that running sums are written to; and one that is normed down its columns."""
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        x.cumsum_(0)
+        y.copy_(y.softmax(0))
+        return x[:, :99] * 2, y * 2
+
+    given = [torch.randn(26, 98304), torch.randn(26, 70)]
+    expected = function(*(one.clone() for one in given))
+    with interpreted_cuda() as programs:
+        found = torch.compile(function, backend="cuesta", fullgraph=True)(*given)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    assert any("range(0, 21, 7)" in text.source for text in texts_of(programs[0]))
 
 
 def test_addresses_that_are_checked_are_so_in_order() -> None:
