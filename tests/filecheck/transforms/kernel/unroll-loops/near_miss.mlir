@@ -68,3 +68,40 @@ func.func @main(%x : tensor<26x64xf32>) -> tensor<26x64xf32> {
   %y = kernel.launch @cpu(%x) : (tensor<26x64xf32>) -> tensor<26x64xf32>
   func.return %y : tensor<26x64xf32>
 }
+
+// -----
+
+// A processor has more than 64 warps of such programs; and one of few looks for a place.
+
+// CHECK-LABEL: kernel.func @crowded
+// CHECK-NOT: unroll
+kernel.func @crowded(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [16384], target = cuda, warps = 1> {
+  %p = kernel.program_id 0
+  %s = kernel.reduce sum (%i = 0 to 512 lanes 64) {
+    %v = kernel.load %x[%p * 512 + %i] : vector<64xf32>
+    kernel.yield %v : vector<64xf32>
+  } : f32
+  kernel.store %s, %o[%p] : f32
+}
+func.func @main(%x : tensor<16384x512xf32>) -> tensor<16384xf32> {
+  %y = kernel.launch @crowded(%x) : (tensor<16384x512xf32>) -> tensor<16384xf32>
+  func.return %y : tensor<16384xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.func @placed
+// CHECK-NOT: unroll
+kernel.func @placed(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<i64>)
+    schedule #kernel.schedule<grid = [1], target = cuda, warps = 1> {
+  %s, %w = kernel.reduce argmax (%i = 0 to 512 lanes 64) {
+    %v = kernel.load %x[%i] : vector<64xf32>
+    kernel.yield %v : vector<64xf32>
+  } : f32, i64
+  kernel.store %w, %o[0] : i64
+}
+func.func @main(%x : tensor<512xf32>) -> tensor<1xi64> {
+  %y = kernel.launch @placed(%x) : (tensor<512xf32>) -> tensor<1xi64>
+  func.return %y : tensor<1xi64>
+}
