@@ -183,6 +183,10 @@ def _row_maxima(x: Tensor, w: Tensor) -> Tensor:
     return (x @ w.t()).amax(-1)
 
 
+def _row_log_sums(x: Tensor, w: Tensor) -> Tensor:
+    return (x @ w.t()).float().logsumexp(-1)
+
+
 def _two_outputs(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     product = F.linear(x, w, b)
     return product, F.gelu(product)
@@ -211,6 +215,7 @@ CASES: Sequence[Case] = (
     Case("scale, tanh, gate of rows", _scaled, "xwbc"),
     Case("silu, sums of rows", _row_sums, "xwb"),
     Case("maxima of rows", _row_maxima, "xw"),
+    Case("log-sum-exp of rows", _row_log_sums, "xw"),
     Case("two outputs", _two_outputs, "xwb"),
     Case("weights of int8", _dequantised, "xqs"),
     Case("weights of f32, cast", _cast, "xfb"),

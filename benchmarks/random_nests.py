@@ -25,6 +25,7 @@ from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.lowering.schedule.measure_unsure import doubted
 from cuesta.lowering.schedule.tune_kernels import obstacle, program_of
 from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.transforms.tilings.cost import ranked
@@ -99,14 +100,30 @@ def analysed(module: ModuleOp) -> NestAnalysis:
     return analysis
 
 
+def asked_about(module: ModuleOp) -> list[Choices]:
+    """What `measure-unsure` times of a nest beside what it has; nothing of one that is computed in parts by then."""
+    copy = module.clone()
+    stages = default_stages(tune=True)
+    labels = [stage.label for stage in default_stages()]
+    last = labels[labels.index("measure-unsure") - 1]
+    names = [stage.label for stage in stages]
+    run_pipeline(make_context(), copy, stages[names.index("tune-kernels") + 1 : names.index(last) + 1])
+    if sum(isinstance(op, loops.NestOp) for op in entry_block(copy).ops) != 1 or obstacle(nest_of(copy)) is not None:
+        return []
+    return doubted(analysed(copy), machine_of(module))
+
+
 def sampled(module: ModuleOp, most: int, rng: random.Random) -> list[Choices]:
     """So many choices for a nest: what it has, what it would have if no cost was asked for, tilings that are thought
-    good, and others at random; beyond these parts and meetings, where it can have them.
+    good, those that `measure-unsure` asks about, and others at random; beyond these parts and meetings, where it can
+    have them.
     """
     machine = machine_of(module)
     usual = usual_tiling(analysed(module), machine)
     thought = ranked(analysed(module), machine)
+    asked = asked_about(module)
     found: list[Choices] = [{}, *([usual] if usual is not None else []), *thought[: most // 4]]
+    found += [one for one in asked if one not in found]
     others = [one for one in thought if one not in found]
     found += rng.sample(others, min(most - len(found) + 1, len(others)))
     return [*found, *(one for one in candidates(analysed(module), machine) if "part" in one)]

@@ -73,6 +73,9 @@ class Options:
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
+    measure_unsure: bool = _option(
+        True, "time a few schedules on the device for those kernels of which the model of costs is not sure"
+    )
     checks: str = _option("auto", "what is checked when it runs: of a program from a text, or calls too", CHECKS)
     target: str = _option(
         "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS

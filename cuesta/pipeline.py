@@ -147,6 +147,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one", where="atomics"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
+    Stage("measure-unsure", "reductions are in parts or are not, nests are final, and none is a kernel yet"),
     Stage("nest-products", "what is around a product is final, and neither reduces in parts what it sums nor joins it"),
     Stage("nest-word-products", "as nest-products; and what reads such a product has not been written as a kernel yet"),
     Stage(
@@ -218,7 +219,7 @@ def default_stages(
     if tf32_convolutions:
         for name in ("tune-kernels", "choose-products"):
             options[name]["tf32_convolutions"] = "true"
-    left_out = {"choose-products" if tune else "tune-kernels"}
+    left_out = {"choose-products", "measure-unsure"} if tune else {"tune-kernels"}
     if not pieces:
         left_out |= {"link-pieces", "lend-arguments"}
     if emulate_precision_casts:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.dump import Dump
+    from cuesta.lowering.schedule.tune_kernels import Question
     from cuesta.pipeline import Stage
+    from cuesta.tuning import Tuner
 
 
 def run_stages(
@@ -123,15 +125,28 @@ def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
 
 @contextmanager
 def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Iterator[None]:
-    """The `with` block in which `tune-kernels` runs, if it is among the stages. A dump gets what was measured."""
-    if not any(stage.name.startswith("tune-kernels") for stage in stages):
+    """The `with` block in which stages that ask a device run, if there are any and it may be asked. A dump gets what
+    was measured.
+    """
+    from cuesta.lowering.schedule.tune_kernels import measuring
+
+    labels = {stage.label for stage in stages}
+    asks = "tune-kernels" in labels or ("measure-unsure" in labels and options.measure_unsure)
+    if not asks or options.target != "device":
         yield
         return
-    from cuesta.lowering.schedule.tune_kernels import measuring
-    from cuesta.tuning import tuner_for
+    tuner: Tuner | None = None
 
-    tuner = tuner_for(options, stages)
-    with measuring(tuner):
+    def measure(questions: Sequence[Question]) -> Sequence[Sequence[float]]:
+        from cuesta.tuning import can_ask, tuner_for
+
+        nonlocal tuner
+        if not options.tunes and not can_ask():
+            return [[0.0] * len(question) for question in questions]
+        tuner = tuner or tuner_for(options, stages)
+        return tuner(questions)
+
+    with measuring(measure):
         yield
-    if dump is not None and tuner.log:
+    if dump is not None and tuner is not None and tuner.log:
         dump.text("tuning.txt", "\n".join(tuner.log))

@@ -1,4 +1,4 @@
-"""`max-autotune`: how long programs take on a device, for `tune-kernels` to choose by; what was found is kept on disk.
+"""How long programs take on a device, for `tune-kernels` and `measure-unsure` to choose by; it is kept on disk.
 
 compile every program of every question · make up arguments · time the programs of a question in turns · remember
 """
@@ -35,6 +35,8 @@ Function = Callable[[list[Any]], Sequence[Any]]
 Timer = Callable[[Sequence[Function], Sequence[Any], str], Sequence[float]]
 """How long each function takes on a device with the same arguments, in µs; infinity for one that fails."""
 
+ASKING = ("tune-kernels", "measure-unsure")
+"""The stages that ask a device; of those of a compilation only one."""
 _SUFFIX = ".times"
 FLUSHED = 256 << 20
 """Bytes written between two runs, so that no run finds its arguments in the cache."""
@@ -171,10 +173,18 @@ def unfit(modules: Sequence[ModuleOp]) -> set[ModuleOp]:
     return {owners[name] for build in builds for name in build.finish()}
 
 
+def can_ask() -> bool:
+    """Whether there is a device, and nobody records what is launched on it just now."""
+    import torch
+
+    return torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing()
+
+
 def tuner_for(options: Options, stages: Sequence[Stage]) -> Tuner:
     """The tuner of a compilation whose stages these are."""
     labels = [stage.label for stage in stages]
-    return Tuner(stages[labels.index("tune-kernels") + 1 :], cuda_timer, Timings.chosen_by(options))
+    asking = next(position for position, label in enumerate(labels) if label in ASKING)
+    return Tuner(stages[asking + 1 :], cuda_timer, Timings.chosen_by(options))
 
 
 def arguments_of(program: ModuleOp) -> list[torch.Tensor]:

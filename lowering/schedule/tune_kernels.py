@@ -30,7 +30,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import is_tensor, is_tensor_type, sizes_of, traits_of
-from cuesta.dialects.loops.analysis import analyse
+from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.transforms.products.forms import forms_of, streams_of
@@ -91,19 +91,20 @@ class TuneKernelsPass(ModulePass):
     """Whether what follows a product takes it rounded to its type, as in eager."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        measure = _measure.get()
+        measure = _asked_of(machine_of(op))
         if measure is None:
             return
         chosen = [one for one in entry_block(op).ops if isinstance(one, loops.NestOp) and one.choices]
-        machine = machine_of(op)
-        measure = _on(machine, measure)
-        tune_nests(op, measure, machine)
+        tune_nests(op, candidates)
         # Now that the nests which follow products are as fast as they can be:
-        tune_products(op, measure, self, chosen, machine)
+        tune_products(op, measure, self, chosen, machine_of(op))
 
 
-def _on(machine: Machine, measure: Measure) -> Measure:
-    """Measures programs that state the machine."""
+def _asked_of(machine: Machine) -> Measure | None:
+    """Measures programs that state the machine; None without anybody to ask."""
+    measure = _measure.get()
+    if measure is None:
+        return None
 
     def stated(questions: Sequence[Sequence[ModuleOp]]) -> Sequence[Sequence[float]]:
         for program in (program for question in questions for program in question):
@@ -140,10 +141,16 @@ def settle(asked: Sequence[_Asked], measure: Measure) -> None:
 # Schedules
 
 
-def tune_nests(module: ModuleOp, measure: Measure, machine: Machine) -> None:
-    """Gives the nests of @main their best choices; nests that are alike are measured once."""
+def tune_nests(module: ModuleOp, tried: Callable[[NestAnalysis, Machine], Sequence[dict[str, int]]]) -> None:
+    """Gives the nests of @main their best choices, of those that are `tried`; nests that are alike are measured once.
+    Nothing changes without anybody to ask.
+    """
+    machine = machine_of(module)
+    measure = _asked_of(machine)
+    if measure is None:
+        return
     asked: dict[Fingerprint, _Asked] = {}
-    every: dict[Fingerprint, list[dict[str, int]]] = {}
+    every: dict[Fingerprint, Sequence[dict[str, int]]] = {}
     ranges = symbol_ranges(module)
     for nest in [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]:
         if (reason := obstacle(nest)) is not None:
@@ -154,7 +161,7 @@ def tune_nests(module: ModuleOp, measure: Measure, machine: Machine) -> None:
             copy = next(op for op in entry_block(program_of([nest])).ops if isinstance(op, loops.NestOp))
             analysis = analyse(copy, ranges, tuple(True for _ in copy.results))
             merge_axes(analysis)
-            every[key] = candidates(analysis, machine)
+            every[key] = tried(analysis, machine)
             asked[key] = _Asked([program_of([nest], choices) for choices in ({}, *every[key])])
         asked[key].answers.append(lambda best, nest=nest, found=every[key]: choose(nest, found, best))
     settle([one for one in asked.values() if len(one.programs) > 1], measure)
@@ -211,6 +218,7 @@ def tune_products(
         if product.call.parent is None or product.call in taken:
             continue  # beside another
         rows = reduced(product, block, busy) if product.windows is None else None
+        rows = rows if rows is None or not rows.picks else None
         busy.update([] if rows is None else [rows.nest])
         every = [product, *product.beside]
         taken.update(one.call for one in product.beside)

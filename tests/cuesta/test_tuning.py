@@ -20,11 +20,12 @@ from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dump import Dump
+from cuesta.lowering.schedule import measure_unsure
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.options import Options
 from cuesta.pipeline import default_stages
 from cuesta.record import CompileRecord
-from cuesta.tuning import Timings, Tuner, arguments_of, tuner_for
+from cuesta.tuning import Timings, Tuner, arguments_of, can_ask, tuner_for
 from tests.support.triton_interpreter import on_cuda, parse
 
 EXP = """
@@ -216,6 +217,43 @@ def test_the_clock_is_asked_under_max_autotune_only(monkeypatch: pytest.MonkeyPa
         tuned = next((path.read_text() for path in dump.folder.iterdir() if "tune-kernels" in path.name), "")
         assert (best in tuned) == bool(asked)
         assert ("measured, µs: 9.0  8.0  1.0" in (dump.folder / "tuning.txt").read_text()) if asked else True
+
+
+def test_what_a_nest_has_is_asked_about_by_default_where_the_model_is_not_sure(
+    monkeypatch: pytest.MonkeyPatch, here: Path
+) -> None:
+    pytest.importorskip("triton")
+    from tests.support.fake_cuda import install
+
+    install(monkeypatch)
+    monkeypatch.setattr(cuesta.tuning, "arguments_of", lambda program: [])
+    monkeypatch.setattr(measure_unsure, "DOUBTED", -100.0)
+    for there, options, asked in (
+        (True, {}, 1),
+        (False, {}, 0),
+        (True, {"measure_unsure": False}, 0),
+        (True, {"target": "reference"}, 0),
+    ):
+        monkeypatch.setattr(cuesta.tuning, "can_ask", lambda there=there: there)
+        clock = Clock(9.0, 1.0, 8.0, 7.0, 7.0)
+        monkeypatch.setattr(cuesta.tuning, "cuda_timer", clock)
+        dump = Dump.create(str(here / "dumps"), "inference")
+        compile_module(
+            on_cuda(parse(EXP)),
+            Options.parse("default", {"cache": False, "dump": str(here), **options}),
+            CompileRecord(kind="inference"),
+            dump,
+        )
+        assert clock.asked == asked
+        text = next(path.read_text() for path in dump.folder.iterdir() if "measure-unsure" in path.name)
+        assert ("#loops.schedule<" in text) == bool(asked)
+
+
+@pytest.mark.parametrize(("there", "capturing"), [(True, False), (True, True), (False, False)])
+def test_a_device_that_is_recorded_is_not_asked(monkeypatch: pytest.MonkeyPatch, there: bool, capturing: bool) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    assert can_ask() == (there and not capturing)
 
 
 def test_a_cpu_has_nothing_to_tune() -> None:

@@ -24,11 +24,12 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.tracing import active_trace, chose, no_match
+from cuesta.dialects.loops.surgery import top_level_nest
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import Plan, lie_as_read, plan_of, plan_of_reduced, producer_at
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of
-from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
+from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced, take_out_picks
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class ChooseProductsPass(ModulePass):
                 continue
             chose(product.call, f"is one nest with what surrounds it: {_compared(plan.together, plan.apart)}")
             if rows is not None:
+                take_out_picks(rows)
                 replace_reduced(rows, reduced_nest(rows), plan.tile)
             else:
                 nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
@@ -93,8 +95,9 @@ class ChooseProductsPass(ModulePass):
 def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
     """Products with the same key have the same plan: layers are alike."""
     every = (product, *product.beside)
-    consumer = product.consumer if rows is None else rows.nest
-    nests = [*([] if consumer is None else [consumer]), *(nest for one in every for nest in one.producers.values())]
+    consumers = [product.consumer] if rows is None else [rows.nest, *map(top_level_nest, rows.picks)]
+    nests = [one for one in consumers if one is not None]
+    nests += [nest for one in every for nest in one.producers.values()]
     made = tuple(producer_at(one, factor) is not None for one in every for factor in (one.left, one.right))
     shared = len({one.left for one in every})
     return (

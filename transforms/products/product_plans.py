@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import Float32Type, f32
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
@@ -20,11 +20,13 @@ from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
 from cuesta.transforms.products.forms import FORMS, STREAM, STREAM_K, formed
 from cuesta.transforms.products.last_rows import dimension_of
+from cuesta.transforms.products.picked_elements import picked
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
 from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
 from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
 from cuesta.transforms.products.windows import VECTOR
+from cuesta.transforms.reductions.carry_reductions import EXPONENTIALS
 from cuesta.transforms.tilings.cost import time_whole
 
 SURE = 1.05
@@ -49,6 +51,12 @@ Source: `make bench-products ARGS=--fused` on an H100.
 """
 
 
+EXPONENTIAL = 9.0
+"""The same of an exponential of f32, exact or not: a unit does one in the time of eight adds, and the exact one has as
+many instructions. A sigmoid has a quotient besides.
+
+Source: machine code for sm_90: a maximum, a difference, an exponential and a sum were 11.9 instructions for an element.
+"""
 ADDRESS = 1.3
 """Instructions for an access to an image whose windows overlap, its address and whether it is there, which nothing
 hides: of about 16.
@@ -144,6 +152,11 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
         _work_after(one, {op.result for op in loads_of(one) if op.source is product.result}) for one in found.reductions
     )
     second = machine.launch / machine.memory_rate / CLOCK
+    for load in found.picks:
+        apart = picked(load, product)
+        if apart is None:
+            return None
+        second += time_whole(apart, machine)[0]
     for time, tile in estimates(
         product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8, promoted=product.bits == 8)
     ):
@@ -429,6 +442,8 @@ def _work_after(domain: loops.DomainOp, made: set[SSAValue]) -> float:
 def _work_of(op: Operation) -> float:
     """The work of an op in a kernel's arithmetic, in which nothing else hides it."""
     work = WORK.get(type(op), 0.0)
+    if isinstance(op, elem.TableOp) and op.row.name in EXPONENTIALS and op.results[0].type == f32:
+        return EXPONENTIAL
     if work < DEAR:
         return work
     return work * (EXACT if getattr(op, "precision", None) is None else QUICK)

@@ -20,7 +20,8 @@ from cuesta.dialects import loops
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import analyse
-from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, top_level_nest
+from cuesta.dialects.loops.surgery import Substitution, clone_op, remove, top_level_nest
+from cuesta.transforms.products.picked_elements import picked, points_around, read_from_picked
 from cuesta.transforms.products.product_nests import remove_product
 from cuesta.transforms.products.products import Product, is_widening, reads_each_once, static, sum_at
 from cuesta.transforms.reductions.domains import Runs
@@ -30,11 +31,14 @@ from cuesta.transforms.reductions.plan import plan_of
 
 @struct
 class Reduced:
-    """A product that nobody needs but a nest which reduces its rows, and these reductions."""
+    """A product that nobody needs but a nest which reduces its rows, and these reductions; and who reads few of its
+    elements, which can be computed apart.
+    """
 
     product: Product
     nest: loops.NestOp
     reductions: tuple[loops.ReduceOp, ...]
+    picks: tuple[loops.LoadOp, ...] = ()
 
     @property
     def points(self) -> int:
@@ -43,29 +47,38 @@ class Reduced:
 
 
 def reduced(product: Product, block: Block, untouched: Collection[loops.NestOp] = ()) -> Reduced | None:
-    """The nest that reduces the rows of a product, when it is the only one that reads it, and does no more."""
-    users = {use.operation for use in product.result.uses}
-    if product.consumer is not None or not all(isinstance(user, loops.LoadOp) for user in users):
+    """The nest that reduces the rows of a product, when it is the only one that does more than read few elements of it,
+    one for a row at most, and does no more.
+    """
+    users = list(dict.fromkeys(use.operation for use in product.result.uses))
+    loads = [user for user in users if isinstance(user, loops.LoadOp)]
+    if product.consumer is not None or len(loads) < len(users):
         return None
-    nests = {top_level_nest(user) for user in users}
+    few = product.sizes[0] * product.batch
+    picks = [load for load in loads if (points := points_around(load)) is not None and points <= few]
+    nests = {top_level_nest(load) for load in loads if load not in picks}
     if len(nests) != 1:
         return None
     (nest,) = nests
     if not isinstance(nest, loops.NestOp) or nest in untouched or nest.operands or nest.parent is not block:
         return None
+    if any(top_level_nest(load) in untouched for load in picks):
+        return None
     inner = [op for op in nest.walk() if isinstance(op, loops.DomainOp) and op is not nest]
     reductions = tuple(op for op in inner if isinstance(op, loops.ReduceOp) and op.parent is nest.body)
-    if not reductions or len(reductions) < len(inner) or any(isinstance(op, loops.BoundOp) for op in nest.walk()):
+    if not reductions or len(reductions) < len(inner):
+        return None
+    if any(isinstance(op, loops.BoundOp) for reduction in reductions for op in reduction.walk()):
         return None
     sizes = reductions[0].sizes
     if len(sizes) != 1 or len(static((*nest.sizes, *sizes))) <= len(nest.sizes):
         return None
     if any(one.sizes != sizes for one in reductions):
         return None
-    for load in loads_of(nest):
-        if load.source is product.result and not _reads_its_row(load, nest, reductions):
+    for load in loads:
+        if load not in picks and not _reads_its_row(load, nest, reductions):
             return None
-    return Reduced(product, nest, reductions)
+    return Reduced(product, nest, reductions, tuple(picks))
 
 
 def _reads_its_row(load: loops.LoadOp, nest: loops.NestOp, reductions: tuple[loops.ReduceOp, ...]) -> bool:
@@ -153,6 +166,16 @@ def _reduction(
     return new
 
 
+def take_out_picks(found: Reduced) -> None:
+    """Puts the nests that compute the few elements in the block, and lets those read them who did read the product.
+    Requires: `picked` gives all of them.
+    """
+    for load in found.picks:
+        nest = picked(load, found.product)
+        assert nest is not None
+        read_from_picked(load, nest)
+
+
 def replace_reduced(found: Reduced, nest: loops.NestOp, choices: dict[str, int]) -> None:
     """Puts the nest in the place of the product and of what reduced it."""
     nest.properties["schedule"] = loops.ScheduleAttr.of(choices)
@@ -164,4 +187,4 @@ def replace_reduced(found: Reduced, nest: loops.NestOp, choices: dict[str, int])
     remove_product(found.product)
 
 
-__all__ = ["Reduced", "can_be_in_parts", "reduced", "reduced_nest", "replace_reduced"]
+__all__ = ["Reduced", "can_be_in_parts", "reduced", "reduced_nest", "replace_reduced", "take_out_picks"]

@@ -191,11 +191,12 @@ def _member(
     if found is None:
         return None
     value, shift = found
-    dependent = {read for read in _read_outside(reduction) if needs.get(read)}
-    if dependent != {shift} or any(isinstance(op, DomainOp) for op in reduction.body.ops):
+    around = reduction.parent
+    assert around is not None
+    if {read for read in read_from(reduction, around) if needs.get(read)} != {shift}:
         return None
     # Besides the difference nothing in the body may need what the part gives another value.
-    if sum(operand is shift for op in reduction.body.ops for operand in op.operands) != 1:
+    if sum(operand is shift for op in reduction.walk() for operand in op.operands) != 1:
         return None
     partner = next(
         (
@@ -210,24 +211,17 @@ def _member(
     return Member(reduction, law, value, shift, partner)
 
 
-def _read_outside(reduction: ReduceOp) -> set[SSAValue]:
-    body = reduction.body
-    return {
-        operand
-        for op in body.ops
-        for operand in op.operands
-        if isinstance(operand.owner, Operation) and operand.owner.parent is not body
-    }
-
-
 def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) -> bool:
-    """Whether a value of one body is what a value of another is, at the same point."""
+    """Whether a value of one body is what a value of another is, at the same point. What such a body reduces is the
+    same where the points are, and what is reduced.
+    """
     known: dict[tuple[SSAValue, SSAValue], bool] = {}
+    bodies: dict[Block, Block] = {one_body: other_body}
 
     def same(a: SSAValue, b: SSAValue) -> bool:
         if a is b:
             return True
-        if a.owner is one_body and b.owner is other_body:
+        if isinstance(a.owner, Block) and bodies.get(a.owner) is b.owner:
             return position_of(a) == position_of(b)
         found = known.get((a, b))
         if found is None:
@@ -240,15 +234,18 @@ def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) 
             return False
         assert isinstance(right, Operation)
         constants = isinstance(left, elem.ConstantOp)
-        if not constants and (left.parent is not one_body or right.parent is not other_body):
+        if not constants and (left.parent is None or bodies.get(left.parent) is not right.parent):
             return False
-        return (
-            isinstance(left, elem.ElementwiseOp | LoadOp)
-            and a.type == b.type
+        alike = (
+            a.type == b.type
             and left.properties == right.properties
             and len(left.operands) == len(right.operands)
             and all(same(x, y) for x, y in zip(left.operands, right.operands, strict=True))
         )
+        if isinstance(left, ReduceOp) and isinstance(right, ReduceOp):
+            bodies[left.body] = right.body
+            return alike and position_of(a) == position_of(b) and same(left.yielded, right.yielded)
+        return alike and isinstance(left, elem.ElementwiseOp | LoadOp)
 
     return same(one, other)
 

@@ -1,0 +1,115 @@
+"""`measure-unsure` with somebody who makes the times up: which nests are asked about, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import print_text
+from cuesta.lowering.schedule import measure_unsure, tune_kernels
+from cuesta.lowering.schedule.measure_unsure import ASKED, MeasureUnsurePass
+from cuesta.lowering.schedule.tune_kernels import measuring
+from tests.lowering.schedule.test_tune_kernels import ROWS, Asked
+from tests.support.triton_interpreter import on_cuda, parse
+
+
+def pairs(rows: str = "524288", schedule: str = "") -> str:
+    """Sums of 17 pairs of numbers: neither the pairs nor the 17 fill a warp."""
+    return f"""
+func.func @main(%x : tensor<{rows}x17x2xf32>) -> tensor<{rows}x2xf32> {{
+  %y = loops.nest (%i : {rows}, %j : 2) outs(%o : tensor<{rows}x2xf32>) {schedule} {{
+    %s = loops.reduce sum (%k : 17) {{
+      %a = loops.load %x[%i, %k, %j] : tensor<{rows}x17x2xf32>
+      loops.yield %a : f32
+    }} : f32
+    loops.store %s, %o[%i, %j] : tensor<{rows}x2xf32>
+  }}
+  func.return %y : tensor<{rows}x2xf32>
+}}"""
+
+
+SURE = """
+func.func @main(%x : tensor<65536x1024xf32>) -> tensor<65536xf32> {
+  %y = loops.nest (%i : 65536) outs(%o : tensor<65536xf32>) {
+    %s = loops.reduce sum (%k : 1024) {
+      %a = loops.load %x[%i, %k] : tensor<65536x1024xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<65536xf32>
+  }
+  func.return %y : tensor<65536xf32>
+}"""
+
+
+UNKNOWN = (
+    pairs()
+    .replace("tensor<524288x17x2xf32>", "tensor<?x17x2xf32, #aten.layout<sizes = [s0, 17, 2]>>")
+    .replace("tensor<524288x2xf32>", "tensor<?x2xf32, #aten.layout<sizes = [s0, 2]>>")
+    .replace("%i : 524288", "%i : s0")
+)
+
+
+def after(text: str, asked: Asked) -> ModuleOp:
+    """A program behind the pass."""
+    module = on_cuda(parse(text))
+    with measuring(asked):
+        MeasureUnsurePass().apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def choices(module: ModuleOp) -> list[dict[str, int]]:
+    """Of each nest."""
+    return [dict(op.choices) for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+
+
+def test_the_fastest_of_a_few_is_written_down() -> None:
+    asked = Asked(lambda text: 5.0 if "schedule<" in text else 9.0)
+    (chosen,) = choices(after(pairs(), asked))
+    ((own, *others),) = asked.questions
+    assert 1 <= len(others) <= ASKED
+    assert "schedule<" not in own
+    assert all(f"{name} = {value}" in others[0] for name, value in chosen.items())
+    assert {"along", "rows", "lanes", "warps"} <= chosen.keys()
+
+
+def test_what_it_has_is_kept_where_nothing_is_clearly_faster() -> None:
+    asked = Asked(lambda text: 9.9 if "schedule<" in text else 10.0)
+    assert choices(after(pairs(), asked)) == [{}]
+    assert asked.questions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SURE,  # about as fast as memory
+        pairs(schedule="schedule #loops.schedule<warps = 2>"),  # somebody has chosen
+        UNKNOWN,  # nobody knows how long it takes
+        pairs(rows="2048"),  # done in a moment, whatever it has
+    ],
+)
+def test_near_misses(text: str) -> None:
+    asked = Asked(lambda text: 1.0 if "schedule<" in text else 9.0)
+    before = print_text(on_cuda(parse(text)))
+    assert print_text(after(text, asked)) == before
+    assert not asked.questions
+
+
+def test_without_anybody_to_ask_nothing_changes() -> None:
+    module = on_cuda(parse(pairs()))
+    before = print_text(module)
+    MeasureUnsurePass().apply(make_context(), module)
+    assert print_text(module) == before
+
+
+def test_every_tiling_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nests that are small enough for the reference interpreter, and alike: they are asked about once."""
+    monkeypatch.setattr(measure_unsure, "DOUBTED", -100.0)
+    monkeypatch.setattr(tune_kernels, "SMALL", 1000)
+    asked = Asked(lambda text: 5.0 if "schedule<" in text else 9.0, check=True)
+    first, second = choices(after(ROWS, asked))
+    assert len(asked.questions) == 1
+    assert first == second != {}
