@@ -104,11 +104,11 @@ class _Fusion:
         for op in ops:
             if isinstance(op, loops.ExternOp):
                 self.calls.append(self.order[op])
-            if isinstance(op, loops.NestOp) and op.parent is self.block and not op.operands:
+            if isinstance(op, loops.NestOp) and op.parent is self.block and not op.operands and not op.choices:
                 nest = self.fuse_producers_into(op)
                 nest = self.merge_with_sibling(nest)
                 self.siblings.add(nest, self.facts.sites(nest))
-        nests = [op for op in ops_of(self.block) if isinstance(op, loops.NestOp) and not op.operands]
+        nests = [op for op in ops_of(self.block) if isinstance(op, loops.NestOp) and not (op.operands or op.choices)]
         for group in small_groups(nests):
             merged: loops.NestOp | None = None
             for nest in group:
@@ -187,6 +187,7 @@ class _Fusion:
             and source not in refused
             and producer is not consumer
             and not producer.operands  # what is updated is complete when all points are done
+            and not producer.choices  # somebody has said how this one is computed
         ]
         asked = bool(self.moves) or self.explain or active_trace() is not None
         for source, producer in sorted(candidates, key=lambda pair: self.order[pair[1]], reverse=True):

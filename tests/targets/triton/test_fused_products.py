@@ -8,14 +8,23 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.dialects.layout import is_tensor_type
 from cuesta.targets.reference import check_equivalent, random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.testing import compare
 from cuesta.transforms.products.choose_products import ChooseProductsPass
+from cuesta.transforms.products.picked_elements import picked
 from cuesta.transforms.products.product_nests import fused_nest, replace
-from cuesta.transforms.products.product_plans import ADDRESS, SINGLE, around
+from cuesta.transforms.products.product_plans import ADDRESS, SINGLE, around, plan_of_reduced
 from cuesta.transforms.products.products import products_of
-from cuesta.transforms.products.reduced_products import can_be_in_parts, reduced, reduced_nest, replace_reduced
+from cuesta.transforms.products.reduced_products import (
+    can_be_in_parts,
+    reduced,
+    reduced_nest,
+    replace_reduced,
+    take_out_picks,
+)
 from tests.support.triton_interpreter import on_cuda, parse, run
 from tests.support.triton_kernels import texts_of
 from tests.targets.triton.test_contractions import product
@@ -89,12 +98,60 @@ func.func @main(%a : {a}, %b : {b}, %bias : tensor<{n}xf16>, %c : tensor<{m}xf32
 }}"""
 
 
+def cross_entropy(m: int, n: int, k: int, *, apart: bool) -> str:
+    """Of every row of a · b the log-sum-exp, less the element that a label says; in a nest of its own, if `apart`."""
+    a, b, whole, row, labels = f"tensor<{m}x{k}xf16>", f"tensor<{k}x{n}xf16>", f"tensor<{m}x{n}xf16>", "xf32>", "xi64>"
+    row, labels = f"tensor<{m}{row}", f"tensor<{m}{labels}"
+    picked = f"""
+    %l = loops.load %labels[%i] : {labels}
+    %last = elem.constant {n - 1} : i64
+    %in = elem.and %l, %last : i64
+    %at = loops.bound %in, {n} : i64
+    %p0 = loops.load %m[%i, %at] : {whole}
+    %p = elem.convert %p0 : f16 to f32
+    %d = elem.sub %s, %p : f32
+    loops.store %d, %o[%i] : {row}"""
+    end = f"loops.store %s, %o[%i] : {row}" if apart else picked
+    rest = f"""
+  %z = loops.nest (%i : {m}) outs(%o : {row}) {{
+    %s = loops.load %y[%i] : {row}{picked}
+  }}
+  func.return %z : {row}"""
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %labels : {labels}) -> {row} {{
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {whole}
+  %y = loops.nest (%i : {m}) outs(%o : {row}) {{
+    %t = loops.reduce maximum (%j : {n}) {{
+      %0 = loops.load %m[%i, %j] : {whole}
+      %1 = elem.convert %0 : f16 to f32
+      loops.yield %1 : f32
+    }} : f32
+    %u = loops.reduce sum (%j : {n}) {{
+      %2 = loops.load %m[%i, %j] : {whole}
+      %3 = elem.convert %2 : f16 to f32
+      %4 = elem.sub %3, %t : f32
+      %5 = elem.exp %4 : f32
+      loops.yield %5 : f32
+    }} : f32
+    %v = elem.log %u : f32
+    %s = elem.add %t, %v : f32
+    {end}
+  }}{
+        rest
+        if apart
+        else f'''
+  func.return %y : {row}'''
+    }
+}}"""
+
+
 def fused(text: str, choices: dict[str, int]) -> ModuleOp:
     module = on_cuda(parse(text))
     found, *_ = products_of(entry_block(module), tf32=True)
     rows = reduced(found, entry_block(module))
     if rows is not None:
         assert can_be_in_parts(rows, choices["part"])
+        take_out_picks(rows)
         replace_reduced(rows, reduced_nest(rows), choices)
         module.verify()
         return module
@@ -111,6 +168,8 @@ CASES = {
     "in parts, batched, transposed": (product(17, 16, 64, "f16", batch=2, transposed=True), {**SMALL, "part": 32}),
     "sums of rows": (reduced_rows(37, 96, 40, "sum"), {**SMALL, "part": 32}),
     "maxima of rows": (reduced_rows(33, 64, 48, "maximum"), {**SMALL, "part": 32}),
+    "cross entropy": (cross_entropy(37, 64, 40, apart=False), {**SMALL, "part": 32}),
+    "cross entropy, picked apart": (cross_entropy(33, 64, 48, apart=True), {**SMALL, "part": 32}),
     "two products, in parts": (two_products(40, 37, 96), {**SMALL, "part": 48}),
     "a part, in parts": (part_of(40, 48, 64, 37, 45), {**SMALL, "part": 32}),
 }
@@ -203,3 +262,63 @@ def test_a_factor_of_odd_rows_is_copied_for_the_library() -> None:
         ChooseProductsPass().apply(make_context(), module)
         calls = [op for op in entry_block(module).ops if isinstance(op, loops.ExternOp)]
         assert bool(calls) == stays, held
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_cross_entropy_has_one_loop_of_products_and_no_logits(apart: bool) -> None:
+    module = fused(cross_entropy(64, 128, 64, apart=apart), {**SMALL, "part": 32})
+    (text,) = (text for text in texts_of(module) if "tl.dot(" in text.source)
+    assert text.source.count("tl.dot(") == 1, "the maximum and the sum of a part read one product"
+    assert "libdevice.exp" in text.source
+    made = [result.type for op in entry_block(module).ops for result in op.results]
+    assert not any(is_tensor_type(one) and tuple(one.get_shape()) == (64, 128) for one in made)
+
+
+MASKED = (
+    "%p0 = loops.load %m[%i, %at] :",
+    "%no = elem.constant 0.0 : f16\n%th = elem.ge %l, %last : i64\n%p0 = loops.load %m[%i, %at] if %th else %no :",
+)
+SCHEDULED = (
+    "%z = loops.nest (%i : 33) outs(%o : tensor<33xf32>)",
+    "%z = loops.nest (%i : 33) outs(%o : tensor<33xf32>) schedule #loops.schedule<warps = 2>",
+)
+TWO_OF_A_ROW = (
+    "%z = loops.nest (%i : 33) outs(%o : tensor<33xf32>)",
+    "%z = loops.nest (%i : 33, %q : 2) outs(%o : tensor<33x2xf32>)",
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [SCHEDULED],
+        [
+            TWO_OF_A_ROW,
+            ("store %d, %o[%i] : tensor<33xf32>", "store %d, %o[%i, %q] : tensor<33x2xf32>"),
+            ("return %z : tensor<33xf32>", "return %z : tensor<33x2xf32>"),
+            (") -> tensor<33xf32>", ") -> tensor<33x2xf32>"),
+        ],
+    ],
+)
+def test_who_reads_a_product_otherwise_keeps_it(changes: list[tuple[str, str]]) -> None:
+    """What has a schedule of somebody's, and what reads more than one element of a row."""
+    text = cross_entropy(33, 64, 48, apart=True)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    block = entry_block(on_cuda(parse(text)))
+    chosen = [op for op in block.ops if isinstance(op, loops.NestOp) and op.choices]
+    (product,) = products_of(block, tf32=True, untouched=chosen)
+    assert reduced(product, block, chosen) is None
+
+
+def test_an_element_that_is_masked_is_not_picked() -> None:
+    text = cross_entropy(33, 64, 48, apart=True)
+    old, new = MASKED
+    assert old in text
+    block = entry_block(on_cuda(parse(text.replace(old, new))))
+    (product,) = products_of(block, tf32=True)
+    rows = reduced(product, block)
+    assert rows is not None
+    assert [picked(load, product) for load in rows.picks] == [None]
+    assert plan_of_reduced(rows, REFERENCE) is None
