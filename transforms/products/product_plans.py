@@ -27,12 +27,18 @@ from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
 from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
 from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.reductions.carry_reductions import EXPONENTIALS
-from cuesta.transforms.tilings.cost import time_whole
+from cuesta.transforms.reductions.when import choose_part_on_gpu
+from cuesta.transforms.tilings.cost import SLACK, time_whole
 
 SURE = 1.05
 """How many times as long the library and what surrounds it must take.
 
 Source: the issue that asked for it: below, the estimate may be wrong.
+"""
+LARGE, WORTH = 512 << 20, 1.1
+"""From so many bytes of a product on that nobody stores then, one nest may take so many times as long.
+
+Source: a choice: as many as in `lowering/capture/rows_in_parts.py`, which takes 1.0 to 1.1 times as long.
 """
 LIBRARY = 0.9
 """What a library's product takes, of the estimate for the fastest tile of ours; of matrices of 16 bits, with as much
@@ -107,11 +113,13 @@ class Plan:
     apart: float
     waves: bool = False
     """Whether the time counts on stream-K: `choose-waves` sees to it."""
+    spared: int = 0
+    """The bytes of a product that is not stored."""
 
     @property
     def pays(self) -> bool:
-        """Whether one nest is clearly faster."""
-        return self.together * SURE <= self.apart
+        """Whether one nest is clearly faster, or spares much memory at little cost."""
+        return self.together * SURE <= self.apart or (self.spared >= LARGE and self.together <= self.apart * WORTH)
 
 
 def plan_of(product: Product, machine: Machine) -> Plan | None:
@@ -147,7 +155,10 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
     """The best way to compute a product in one nest with what reduces its rows; None where there is none."""
     product = found.product
     library = _library(product, product.sizes, machine, ALONE)
-    after, before = time_whole(found.nest, machine)[0], _before(product, machine)
+    (after, ideal), before = time_whole(found.nest, machine), _before(product, machine)
+    if "part" in choose_part_on_gpu(found.nest, machine):  # which read it once
+        after = min(after, SLACK * ideal)
+    spared = int(_held(product.result))
     work = sum(
         _work_after(one, {op.result for op in loads_of(one) if op.source is product.result}) for one in found.reductions
     )
@@ -163,7 +174,7 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
         width = tile["columns"]
         if "part" not in tile and _is_in_steps(product, tile, product.sizes[2]) and can_be_in_parts(found, width):
             together = time + before + second
-            return Plan({**tile, "part": width}, False, False, together, before + library + after)
+            return Plan({**tile, "part": width}, False, False, together, before + library + after, spared=spared)
     return None
 
 
