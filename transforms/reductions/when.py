@@ -34,6 +34,7 @@ from cuesta.transforms.reductions.laws import PLACE
 from cuesta.transforms.reductions.members import Member, done_again, members_of, plain_members, splittable_reductions
 from cuesta.transforms.reductions.plan import plan_of
 from cuesta.transforms.reductions.scans_in_parts import splittable_scan
+from cuesta.transforms.reductions.turned_rows import domain_of, turned_bytes
 from cuesta.transforms.tilings.cost import time_whole
 from cuesta.transforms.tilings.times import CLOCK, LAUNCH
 
@@ -475,14 +476,10 @@ class _Facts:
         members = {member.reduction for member in self.members}
         tensors = {load.source: access.width for stage in stages for load, access in self.large(stage)}
         readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
-        stored = [
-            (stage, access)
-            for op, access in self.analysis.accesses.items()
-            for stage in after
-            if isinstance(op, loops.StoreOp) and op.parent_op() is stage
-        ]
+        every = self.analysis.accesses.items()
+        stored = [(op, access) for op, access in every if isinstance(op, loops.StoreOp) and op.parent_op() in after]
         written = sum(access.width for _, access in stored)
-        apart = [] if strips else [access for stage, access in stored if not self.moves_by_one(access, stage)]
+        apart = [] if strips else [at for op, at in stored if not self.moves_by_one(at, domain_of(op))]
         return gpu_cost.Rows(
             programs,
             self.points,
@@ -499,6 +496,7 @@ class _Facts:
             self.touched(machine) if strips else self.sharing(machine),
             sum(isinstance(stage, loops.ReduceOp) and stage not in members for stage in stages),
             len({source for stage in after for source in self.shared_by_rows(stage)} - set(tensors)),
+            0 if strips else elements * turned_bytes([*map(self.large, reading), stored], self.analysis, machine),
         )
 
     def shared_by_rows(self, stage: loops.DomainOp) -> list[SSAValue]:

@@ -154,6 +154,36 @@ def test_where_a_meeting_pays(columns: int, width: int, work: float, choice: tup
     assert when.points_of_meeting(one, most, REFERENCE) == choice
 
 
+@pytest.mark.parametrize(
+    ("read", "stored", "meet"),
+    [("first", "last", False), ("last", "first", False), ("first", "first", True), ("last", "last", True)],
+)
+def test_rows_that_are_turned_are_taken_apart(read: str, stored: str, meet: bool) -> None:
+    """A norm of all channels of images that lie with channels last or first, read as one and stored as the other."""
+    layouts = {"first": "", "last": "strides = [188160, 1, 240], "}
+    x, y = (f'tensor<32x240x784xf32, #aten.layout<{layouts[one]}device = "cuda:0">>' for one in (read, stored))
+    text = f"""
+    func.func @main(%x : {x}) -> {y} {{
+      %y = loops.nest (%i : 32) outs(%o : {y}) {{
+        %s = loops.reduce sum (%c : 240, %j : 784) {{
+          %a = loops.load %x[%i, %c, %j] : {x}
+          %b = elem.mul %a, %a : f32
+          loops.yield %b : f32
+        }} : f32
+        loops.for (%c : 240, %j : 784) {{
+          %a = loops.load %x[%i, %c, %j] : {x}
+          %b = elem.sub %a, %s : f32
+          loops.store %b, %o[%i, %c, %j] : {y}
+        }}
+      }}
+      func.return %y : {y}
+    }}"""
+    (nest,) = nests_of(parse(text))
+    choices = choose_part_on_gpu(nest, REFERENCE)
+    assert "part" in choices
+    assert bool(choices.get("cooperative")) == meet
+
+
 def test_rows_that_begin_anywhere_and_have_weights_are_taken_apart() -> None:
     text = """
     func.func @main(%x : tensor<31xCOLUMNSxf32LAYOUT>, %w : tensor<WEIGHTSxf32LAYOUT>) -> tensor<31xCOLUMNSxf32LAYOUT> {
