@@ -322,3 +322,18 @@ def test_an_element_that_is_masked_is_not_picked() -> None:
     assert rows is not None
     assert [picked(load, product) for load in rows.picks] == [None]
     assert plan_of_reduced(rows, REFERENCE) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "stays"),
+    [
+        (8192, 4096, 64, False),  # clearly faster
+        (4096, 128256, 1024, False),  # a little slower, and 1 GB less
+        (8192, 32000, 2048, True),  # a little slower, and 500 MiB less
+        (512, 128256, 2048, True),
+    ],
+)
+def test_when_a_cross_entropy_stores_no_logits(rows: int, columns: int, depth: int, stays: bool) -> None:
+    module = on_cuda(parse(cross_entropy(rows, columns, depth, apart=True)))
+    ChooseProductsPass().apply(make_context(), module)
+    assert any(isinstance(op, loops.ExternOp) for op in entry_block(module).ops) == stays
