@@ -205,7 +205,7 @@ def test_weights_are_dequantised_where_few_rows_read_them() -> None:
     assert (record.kernels, record.library_calls) == (1, 0)
 
 
-@pytest.mark.parametrize("sizes", [(256, 65536, 192), (33, 4096, 1024), (1531, 643, 967)])
+@pytest.mark.parametrize("sizes", [(256, 65536, 192), (64, 1_000_000, 48), (33, 4096, 1024), (1531, 643, 967)])
 def test_max_autotune_of_deep_thin_and_odd_products(sizes: tuple[int, int, int]) -> None:
     inputs = arguments(*sizes, torch.bfloat16, transposed=True)
     compiled = torch.compile(layer, backend="cuesta", fullgraph=True, dynamic=False, options={"max_autotune": True})
