@@ -138,13 +138,15 @@ def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Ite
     tuner: Tuner | None = None
 
     def measure(questions: Sequence[Question]) -> Sequence[Sequence[float]]:
+        from cuesta.dialects.core.tracing import untraced
         from cuesta.tuning import can_ask, tuner_for
 
         nonlocal tuner
         if not options.tunes and not can_ask():
             return [[0.0] * len(question) for question in questions]
         tuner = tuner or tuner_for(options, stages)
-        return tuner(questions)
+        with untraced():
+            return tuner(questions)
 
     with measuring(measure):
         yield

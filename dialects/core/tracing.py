@@ -154,6 +154,13 @@ def trace_rewrites(*, texts: bool = True) -> Generator[RewriteTrace, None, None]
         yield trace
 
 
+@contextmanager
+def untraced() -> Generator[None, None, None]:
+    """In the `with` block nothing is recorded: what is compiled to be timed is not the program."""
+    with setting(_ACTIVE, None):
+        yield
+
+
 def no_match(op: Operation, reason: str) -> None:
     """Say why a pattern refuses an op that it nearly matched.
 

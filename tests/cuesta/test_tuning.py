@@ -256,6 +256,25 @@ def test_a_device_that_is_recorded_is_not_asked(monkeypatch: pytest.MonkeyPatch,
     assert can_ask() == (there and not capturing)
 
 
+def test_what_is_timed_is_no_part_of_the_trace(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    pytest.importorskip("triton")
+    from tests.support.fake_cuda import install
+
+    install(monkeypatch)
+    monkeypatch.setattr(cuesta.tuning, "arguments_of", lambda program: [])
+    monkeypatch.setattr(measure_unsure, "DOUBTED", -100.0)
+    monkeypatch.setattr(cuesta.tuning, "can_ask", lambda: True)
+    told: list[str] = []
+    for own in (True, False):
+        monkeypatch.setattr(cuesta.tuning, "cuda_timer", Clock(1.0, *[9.0] * 4))
+        dump = Dump.create(str(here / "dumps"), "inference")
+        options = {"cache": False, "trace": True, "dump": str(here), "measure_unsure": own}
+        compile_module(on_cuda(parse(EXP)), Options.parse("default", options), CompileRecord("inference"), dump)
+        lines = (dump.folder / "rewrites.txt").read_text().splitlines()
+        told.append("\n".join(line.rsplit(None, 1)[0] for line in lines))  # without times
+    assert told[0] == told[1]
+
+
 def test_a_cpu_has_nothing_to_tune() -> None:
     clock = Clock(1.0, 2.0)
     options = Options(max_autotune=True, cache=False)
