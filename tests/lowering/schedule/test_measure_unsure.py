@@ -1,4 +1,4 @@
-"""`measure-unsure` with somebody who makes the times up: which nests are asked about, and what becomes of the answers."""
+"""`measure-unsure` with somebody who makes the times up: what is asked about, and what becomes of the answers."""
 
 from __future__ import annotations
 
