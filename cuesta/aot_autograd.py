@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,6 +48,7 @@ def captured(
     give_memory_to_operands(gm)
     update_without_gradients(gm, example_inputs)
     view_what_may_be_seen(gm)
+    _call_inputs_by_their_names(gm, example_inputs)
     environment = _symbols_of_subclasses(gm, example_inputs)
     if environment is not None and _unknown_sizes(environment):
         settings = {**settings, "decompositions": as_said(settings["decompositions"])}
@@ -58,6 +60,26 @@ def captured(
             if unknown <= _unknown_sizes(environment):
                 raise
     return _captured(gm, example_inputs, settings)
+
+
+def _call_inputs_by_their_names(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> None:
+    """Puts back under which name Dynamo knows the sizes of an input that is also what another is a view of: x, beside
+    x.T. It calls the base `y._base` when it comes to the view, and AOTAutograd asks for sizes by the last name: it gets
+    other symbols than Dynamo's, which no guard can tell (torch 2.11, 2.13).
+
+    Source: `wrap_to_fake_tensor_and_record` of torch/_dynamo/variables/builder.py, `process_inputs` of
+    torch/_functorch/_aot_autograd/frontend_utils.py.
+    """
+    from torch._guards import TracingContext
+
+    tracing = TracingContext.try_get()
+    if tracing is None:
+        return
+    for node, value in zip(gm.graph.find_nodes(op="placeholder"), example_inputs, strict=True):
+        context = tracing.tensor_to_context.get(value) if isinstance(value, torch.Tensor) else None
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if source is not None and getattr(context, "tensor_source", source) != source:
+            tracing.tensor_to_context[value] = replace(context, tensor_source=source)
 
 
 class _Learned(Exception):

@@ -104,7 +104,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     except Exception as error:
         if error in compilers.failures or _wants_to_save() or (reason := why_uncaptured(error)) is None:
             raise
-        return _in_eager(gm, reason)
+        return _in_eager(compilers.untouched or gm, reason)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
@@ -114,6 +114,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     from torch._dynamo import disable
 
     from cuesta.aot_autograd import captured
+    from cuesta.in_eager import untouched
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
     from cuesta.lowering.capture.gradients_of_functions import say_whose_gradients
     from cuesta.lowering.capture.lost_in_views import negative_results_flipped
@@ -135,14 +136,16 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
         places, inputs = places_that_count(gm), places_of_inputs(gm)
+        compilers.untouched = untouched(gm) if places or inputs else None
+        eager = compilers.untouched or gm
         alike = gradients_as_results() if compilers.of_subclasses else nullcontext()
         with negative_results_flipped(gm) as flipped, alike:
-            compiled = at_known_places(captured(gm, example_inputs, compilers.settings()), gm, places)
+            compiled = captured(gm, example_inputs, compilers.settings())
             compilers.take_undefined()
-            compiled = with_negative_bits(compiled, flipped)
+            compiled = at_known_places(with_negative_bits(compiled, flipped), eager, places)
         compiled = one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
         # Around all of it, once: Dynamo does the same, and finds that it has been done.
-        return disable(shared_as_before(compiled, gm, inputs), reason="do not trace AOT-compiled graph")
+        return disable(shared_as_before(compiled, eager, inputs), reason="do not trace AOT-compiled graph")
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
@@ -250,6 +253,8 @@ class Compilers:
         """The gradients that a backward pass is given as they lie, by their numbers."""
         self.metadata: ViewAndMutationMeta | None = None
         """Of a captured graph that has a backward pass."""
+        self.untouched: torch.fx.GraphModule | None = None
+        """The Dynamo graph as it was before it was changed for AOTAutograd, of one that a later call may run in eager."""
         self.failures: list[Exception] = []
         """Of compiling what was captured: no reason to run anything in eager."""
 

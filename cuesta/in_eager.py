@@ -23,6 +23,23 @@ UNCAPTURED = "AOTAutograd cannot capture it"
 """How the reason begins where nobody has foreseen the error; in tests and in CI such a warning is one."""
 
 
+def untouched(gm: GraphModule) -> GraphModule:
+    """The graph as it is, with the graphs that it calls: what makes it fit to be captured, holds for how inputs share
+    memory in the first call, and for no other.
+    """
+    from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
+
+    nodes = torch.fx.Graph()
+    nodes.output(nodes.graph_copy(gm.graph, {}))
+    nodes.output_node().meta = dict(gm.graph.output_node().meta)
+    made = _LazyGraphModule(gm, nodes)  # its code is written when it is called
+    made.meta = gm.meta
+    for name, module in gm.named_children():
+        if isinstance(module, GraphModule):
+            made.add_module(name, untouched(module))
+    return made
+
+
 def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
     """The graph as a function that eager runs; the graph is changed.
 
@@ -194,4 +211,4 @@ def _leave_forward_derivatives() -> None:
             _C._exit_dual_level(level=0)
 
 
-__all__ = ["UNCAPTURED", "UncapturedError", "left_as_found", "run_in_eager", "why_uncaptured"]
+__all__ = ["UNCAPTURED", "UncapturedError", "left_as_found", "run_in_eager", "untouched", "why_uncaptured"]

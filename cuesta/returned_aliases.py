@@ -181,7 +181,7 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         if _is_of_sizes_that_change(given) and any(one in written and not _lies_as(one, given) for one in chain):
             # Of sizes that do not change AOTAutograd has the views' names, and all that they are given.
             raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
-        known = (node for node in reversed(chain) if _lies_as(node, given) and _begins_anywhere(given))
+        known = (node for node in reversed(chain) if _lies_as(node, given))
         updated = next(known, None)
         if updated is None and tokens + info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
             updated = chain[-1]
@@ -210,8 +210,9 @@ def _views_down_to(node: Any) -> list[Node]:
 
 
 def _lies_as(computed: Node, given: Node) -> bool:
-    """Whether what is computed is known to lie as an input, wherever the two begin. Nothing is guarded: sizes of a base
-    of which an input is a view have names that no guard can tell.
+    """Whether what is computed is known to lie as an input, wherever the two begin: an input that begins where its
+    storage does in this call need not in the next, of which there is no guard, also where sizes are symbols. Nothing is
+    guarded: sizes of a base of which an input is a view have names that no guard can tell.
     """
     import torch
     from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -225,13 +226,6 @@ def _lies_as(computed: Node, given: Node) -> bool:
         and ours.dim() == theirs.dim()
         and all(statically_known_true(a == b) for a, b in pairs)
     )
-
-
-def _begins_anywhere(given: Node) -> bool:
-    """Whether an input begins, for all we know, behind its storage's start."""
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    return not statically_known_true(given.meta["val"].storage_offset() == 0)
 
 
 def _is_of_sizes_that_change(given: Node) -> bool:

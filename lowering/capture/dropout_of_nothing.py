@@ -10,13 +10,18 @@ Source: `_dropout_impl` of aten/src/ATen/native/Dropout.cpp; `dropout` of torch/
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeGuard, cast
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule, Node, map_arg
 from torch.nn import functional
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from cuesta.lowering.capture.dynamo_graph import has_memory, value_of
 from cuesta.lowering.capture.hooks import is_hook_as_function
+from cuesta.lowering.capture.memory_ranges import memory_of
 
 _TRAINING: Final[dict[Any, str]] = {
     functional.dropout: "training",
@@ -32,10 +37,41 @@ def give_what_is_not_dropped(gm: GraphModule) -> None:
             continue
         found = [node for node in module.graph.nodes if node.op == "call_function" and _drops_nothing(node)]
         for node in found:
-            node.replace_all_uses_with(_argument(node, 0, "input"))
+            given = _argument(node, 0, "input")
+            _share_memory(node, given)
+            node.replace_all_uses_with(given)
             module.graph.erase_node(node)
         if found:
             module.recompile()
+
+
+def _share_memory(dropout: Node, given: Node) -> None:
+    """Makes the fakes of views of what is not dropped views of the argument: who asks what shares memory looks there.
+
+    Near miss: a view that there is of the copy alone, such as x.view(-1) of an x with gaps; eager says so.
+    """
+    old, new = value_of(dropout), value_of(given)
+    if not (_is_somewhere(old) and _is_somewhere(new)):
+        return
+    moved, memory, node = {id(old): new}, memory_of(old), dropout.next
+    dropout.meta = {**dropout.meta, "example_value": new}
+    while node.op != "root":
+        value = value_of(node)
+        known = list(filter(_is_somewhere, pytree.tree_leaves(value)))
+        if id(value) in moved:
+            node.meta["example_value"] = moved[id(value)]
+        elif node.op in ("call_function", "call_method") and any(memory_of(one) == memory for one in known):
+            args, kwargs = map_arg((node.args, node.kwargs), value_of)
+            run = node.target if callable(node.target) else getattr(torch.Tensor, node.target)
+            with suppress(RuntimeError, ValueError), torch.set_grad_enabled(any(one.requires_grad for one in known)):
+                node.meta["example_value"] = made = cast("Any", run)(*args, **kwargs)
+                moved[id(value)] = made
+        node = node.next
+
+
+def _is_somewhere(value: object) -> TypeGuard[torch.Tensor]:
+    """Whether it is a tensor that may be known to share memory, also by what it stands for."""
+    return isinstance(value, torch.Tensor) and (has_memory(value) or is_traceable_wrapper_subclass(value))
 
 
 def hook_of_what_is_not_dropped(gm: GraphModule) -> str | None:

@@ -39,6 +39,10 @@ PROGRAMS: dict[str, Program] = {
     "writes both": lambda x, y: (x.mul_(2), y.add_(1), x + y)[2],
     "moves": lambda x, y: (x.copy_(y.roll(1)), y.roll(1))[1],
     "by a view": lambda x, y: (x[1:].mul_(3), y * 5)[1],
+    "gives what has the negative bit": lambda x, y: (r := torch._neg_view(y.exp()), x.add_(1), r)[2],
+    "reads from a place on that a tensor says": lambda x, y: (
+        (r := y.narrow(0, torch.zeros_like(y, dtype=torch.int64)[0], 2), x.add_(1), r * 2)[2]
+    ),
 }
 CALLS: dict[str, list[Inputs]] = {
     "apart, then one": [cut(-1, -2), cut(4, 4)],

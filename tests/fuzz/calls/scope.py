@@ -362,6 +362,16 @@ def window(base: Tensor, place: int, *sizes: int) -> Tensor:
     return base[(start := place % (base.numel() - count + 1)) : start + count].view(sizes)
 
 
+def strided(base: Tensor, place: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Tensor:
+    """Numbers of a vector, from a place on: along each axis so many, in such steps, or as many of them as there are."""
+    place %= base.numel()
+    room, kept = base.numel() - 1 - place, list[int]()
+    for size, step in zip(sizes, steps, strict=True):
+        kept.append(min(size, 1 + room // step) if step else size)
+        room -= max(kept[-1] - 1, 0) * step
+    return base.as_strided(kept, steps, place)
+
+
 def dynamic(tensor: Tensor, axis: int) -> Tensor:
     """The tensor, whose size along an axis torch.compile is told to expect to change."""
     torch._dynamo.maybe_mark_dynamic(tensor, axis)
@@ -381,8 +391,8 @@ NAMES: dict[str, Any] = {
     "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard,
     "Slope": Slope, "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed,
     "distributed": distributed, "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd,
-    "running": running, "scan": scan, "while_loop": while_loop,
-    "window": window,
+    "running": running, "scan": scan, "strided": strided,
+    "while_loop": while_loop, "window": window,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 

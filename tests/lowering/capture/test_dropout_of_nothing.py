@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+
+from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped
+from cuesta.lowering.capture.dynamo_graph import value_of
+from cuesta.lowering.capture.memory_ranges import memory_of
+from tests.fuzz.calls import scope
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    """What DTensors need; the group of processes is gone afterwards."""
+    yield
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    scope.mesh.cache_clear()
+
 
 DROPOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "in inference": lambda x: F.dropout(x, 0.5, training=False),
@@ -68,3 +86,41 @@ def test_a_chance_that_only_the_call_knows(chance: float) -> None:
     found = compiled(torch.ones(50), chance)
     torch.manual_seed(1)
     assert torch.equal(found, F.dropout(torch.ones(50), chance) + 1)
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("kind", ["plain", "a subclass", "a DTensor"])
+def test_views_of_what_was_not_dropped_are_known_as_views_of_the_argument(kind: str) -> None:
+    """300019736: a part of what PyTorch took for a copy was made anew by strides, which a DTensor does not take."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.dropout(x, 0.0, True)
+        first, second = y[1:3].chunk(2)
+        second.mul_(2)
+        return y, y[1:3], first.t()
+
+    def example() -> Tensor:
+        x = torch.arange(8.0).view(4, 2)
+        return {"plain": x, "a subclass": scope.Pair(x, x + 1), "a DTensor": scope.distributed(x.clone(), 0)}[kind]
+
+    def backend(gm: GraphModule, _: Any) -> Any:
+        (dropout,) = gm.graph.find_nodes(op="call_function", target=torch.dropout)
+        copy: Any = value_of(dropout)
+        give_what_is_not_dropped(gm)
+        values = [one for node in gm.graph.nodes for one in tree_leaves(value_of(node)) if isinstance(one, Tensor)]
+        assert len(values) > 4 and memory_of(copy) not in map(memory_of, values)
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend)(example())
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = torch.compile(function, backend="cuesta")(x := example())
+    expected = function(other := example())
+    for one, another in zip((*found, x), (*expected, other), strict=True):
+        assert type(one) is type(another) and torch.equal(*map(_plain, (one, another)))
+
+
+def _plain(value: Any) -> Tensor:
+    return value.full_tensor() if hasattr(value, "full_tensor") else getattr(value, "b", value)
