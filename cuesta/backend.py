@@ -73,7 +73,12 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     from torch._dynamo.exc import SkipFrame
 
     from cuesta.in_eager import left_as_found, why_uncaptured
-    from cuesta.lowering.capture.behind_autograd import gradient_of_arguments, lost_history, lost_storage
+    from cuesta.lowering.capture.behind_autograd import (
+        gradient_of_arguments,
+        lost_history,
+        lost_requirement,
+        lost_storage,
+    )
     from cuesta.lowering.capture.dropout_of_nothing import give_what_is_not_dropped, hook_of_what_is_not_dropped
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
     from cuesta.lowering.capture.hooks import lost_hook, order_hooks
@@ -93,6 +98,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
             order_hooks(gm)
             reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
             reason = reason or lost_storage(gm, example_inputs) or lost_history(gm, example_inputs)
+            reason = reason or lost_requirement(gm, example_inputs)
             reason = reason or lost_hook(gm) or lost(gm) or unregistered_gradient(gm) or gradient_of_arguments(gm)
             if reason is not None:
                 return _in_eager(gm, reason)

@@ -154,6 +154,23 @@ def lost_history(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     return None
 
 
+def lost_requirement(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The input, if there is one, that requires a gradient and no longer does when the graph has run, by a call that
+    gives the input itself: torch.asarray(x, requires_grad=False), or without a word in torch 2.11. AOTAutograd knows
+    nothing of it.
+
+    Near miss: an input that requires one from some update on.
+
+    Source: `asarray` of torch/csrc/utils/tensor_new.cpp.
+    """
+    for node, one in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        value = value_of(node)
+        if isinstance(one, torch.Tensor) and isinstance(value, torch.Tensor):
+            if one.requires_grad and not value.requires_grad:
+                return f"{node.name} is made to require no gradient"
+    return None
+
+
 def gradient_of_arguments(gm: GraphModule) -> str | None:
     """The gradient of `torch.func`, if there is one, of what a graph is given: how that was computed is no part of the
     graph, and AOTAutograd has zeros for it. Dynamo makes such graphs of PyTorch's own functions, where it does not
@@ -255,4 +272,11 @@ def _is_leaf(tensor: torch.Tensor) -> bool:
         return False
 
 
-__all__ = ["gradient_of_arguments", "lost_history", "lost_leaf", "lost_storage", "update_without_gradients"]
+__all__ = [
+    "gradient_of_arguments",
+    "lost_history",
+    "lost_leaf",
+    "lost_requirement",
+    "lost_storage",
+    "update_without_gradients",
+]

@@ -10,8 +10,8 @@ Source: `_dropout_impl` of aten/src/ATen/native/Dropout.cpp; `dropout` of torch/
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any, Final, TypeGuard, cast
+from contextlib import nullcontext
+from typing import Any, Final, TypeGuard
 
 import torch
 from torch.fx import GraphModule, Node, map_arg
@@ -19,9 +19,10 @@ from torch.nn import functional
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import has_memory, value_of
+from cuesta.lowering.capture.dynamo_graph import has_memory, parts_of, value_of
 from cuesta.lowering.capture.hooks import is_hook_as_function
 from cuesta.lowering.capture.memory_ranges import memory_of
+from cuesta.lowering.capture.said_of_nodes import UncapturedError
 
 _TRAINING: Final[dict[Any, str]] = {
     functional.dropout: "training",
@@ -48,7 +49,7 @@ def give_what_is_not_dropped(gm: GraphModule) -> None:
 def _share_memory(dropout: Node, given: Node) -> None:
     """Makes the fakes of views of what is not dropped views of the argument: who asks what shares memory looks there.
 
-    Near miss: a view that there is of the copy alone, such as x.view(-1) of an x with gaps; eager says so.
+    Errors: UncapturedError where there is a view of the copy, and none of the argument: x.view(-1) of an x with gaps.
     """
     old, new = value_of(dropout), value_of(given)
     if not (_is_somewhere(old) and _is_somewhere(new)):
@@ -61,12 +62,20 @@ def _share_memory(dropout: Node, given: Node) -> None:
         if id(value) in moved:
             node.meta["example_value"] = moved[id(value)]
         elif node.op in ("call_function", "call_method") and any(memory_of(one) == memory for one in known):
-            args, kwargs = map_arg((node.args, node.kwargs), value_of)
-            run = node.target if callable(node.target) else getattr(torch.Tensor, node.target)
-            with suppress(RuntimeError, ValueError), torch.set_grad_enabled(any(one.requires_grad for one in known)):
-                node.meta["example_value"] = made = cast("Any", run)(*args, **kwargs)
-                moved[id(value)] = made
+            node.meta["example_value"] = moved[id(value)] = _again(node, any(one.requires_grad for one in known))
         node = node.next
+
+
+def _again(node: Node, records: bool) -> Any:
+    """A fake of a call's value, made of the fakes that its arguments have now. (DTensors look for a mode.)"""
+    args, kwargs = map_arg((node.args, node.kwargs), value_of)
+    modes = [mode for part in parts_of(node) if (mode := getattr(part, "fake_mode", None)) is not None]
+    run: Any = node.target if callable(node.target) else getattr(torch.Tensor, node.target)
+    try:
+        with modes[0] if modes else nullcontext(), torch.set_grad_enabled(records):
+            return run(*args, **kwargs)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise UncapturedError(f"{node.name} is a view of what is not dropped, as a copy would have it") from error
 
 
 def _is_somewhere(value: object) -> TypeGuard[torch.Tensor]:

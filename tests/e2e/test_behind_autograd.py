@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 import cuesta
+from cuesta.lowering.capture.behind_autograd import lost_requirement
 from tests.support.differential import compiled_of
 
 pytestmark = pytest.mark.slow
@@ -226,3 +228,37 @@ def test_the_history_of_what_shares_memory() -> None:
         squares, w = call(x)
         results.append(torch.autograd.grad([squares.sum(), (w * w).sum()], x)[0])
     torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["leaf", "part", "computed", "none", "becomes"])
+def test_an_input_that_requires_a_gradient_no_longer(kind: str) -> None:
+    """210000422: `asarray` of a leaf is the leaf, with other marks; that of anything else is detached."""
+
+    def function(x: Tensor, y: Tensor) -> Any:
+        if kind == "becomes":
+            x.mul_(y)
+            return x + 1
+        sines = x.sin()
+        given = {"part": x[1:], "computed": sines}.get(kind, x)
+        return torch.asarray(given, requires_grad=False), sines
+
+    def inputs() -> list[Tensor]:
+        return [torch.ones(3).requires_grad_(kind not in ("none", "becomes")), torch.ones(3).requires_grad_()]
+
+    reasons: list[str | None] = []
+
+    def backend(gm: torch.fx.GraphModule, given: Any) -> Any:
+        reasons.append(lost_requirement(gm, given))
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend)(*inputs())
+    assert [reason is not None for reason in reasons] == [kind == "leaf"]
+    torch._dynamo.reset()
+    ours, theirs = inputs(), inputs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = torch.compile(function, backend="cuesta")(*ours)
+    expected = function(*theirs)
+    marks = [[one.requires_grad for one in (*given, *results)] for given, results in ((ours, found), (theirs, expected))]
+    assert marks[0] == marks[1]

@@ -40,9 +40,6 @@ PROGRAMS: dict[str, Program] = {
     "moves": lambda x, y: (x.copy_(y.roll(1)), y.roll(1))[1],
     "by a view": lambda x, y: (x[1:].mul_(3), y * 5)[1],
     "gives what has the negative bit": lambda x, y: (r := torch._neg_view(y.exp()), x.add_(1), r)[2],
-    "reads from a place on that a tensor says": lambda x, y: (
-        (r := y.narrow(0, torch.zeros_like(y, dtype=torch.int64)[0], 2), x.add_(1), r * 2)[2]
-    ),
 }
 CALLS: dict[str, list[Inputs]] = {
     "apart, then one": [cut(-1, -2), cut(4, 4)],
@@ -74,6 +71,18 @@ def test_inputs_share_memory_as_the_call_says(program: str, name: str, dynamic: 
     """The program for two tensors did not see the update of one by the other; that for two views wrote elsewhere."""
     said = check(PROGRAMS[program], CALLS[name], dynamic)
     assert dynamic or len(said) == 1, "a warning, once"
+
+
+def test_what_is_gathered_for_a_graph_is_a_view_where_eager_runs_it() -> None:
+    """A view from a place on that a tensor says is captured as a copy, of what shares no memory with what is written."""
+
+    def function(x: Tensor, y: Tensor, place: Tensor) -> Tensor:
+        view = y.narrow(0, place, 2)
+        x.add_(1)
+        return view * 2
+
+    calls: list[Inputs] = [lambda made=made: [*made(), torch.tensor(1)] for made in (cut(-1, -2), cut(4, 5))]
+    assert len(check(function, calls)) == 1
 
 
 def test_a_view_that_was_given_other_data_lies_where_these_do() -> None:

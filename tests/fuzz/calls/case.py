@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from types import ModuleType
 from typing import Any
 
 from tests.fuzz.calls.scope import NAMES, names
 
 SIZE_NAMES = ("a", "b", "c")
+MODULE = "a_random_program"
+"""What the functions of a program say that they are of."""
 
 
 @dataclass(slots=True)
@@ -52,9 +56,11 @@ class Case:
 
     def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """`inputs` and `program`, made anew: nothing has been compiled from their code."""
-        scope: dict[str, Any] = {**names(), "__name__": "__main__"}  # as in a script: Dynamo asks functions for it
-        exec(compile(self.source, f"<case {self.seed}>", "exec"), scope)
-        return scope["inputs"], scope["program"]
+        # As in a script. Dynamo asks the module that functions say they are of for what is global to them.
+        module = sys.modules[MODULE] = ModuleType(MODULE)
+        vars(module).update(names())
+        exec(compile(self.source, f"<case {self.seed}>", "exec"), vars(module))
+        return module.inputs, module.program
 
     def script(self) -> str:
         """A program that shows it by itself."""

@@ -19,7 +19,7 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from cuesta.in_eager import UNCAPTURED, left_as_found
 from cuesta.testing import Float64Mode
 from tests.fuzz.calls import scope
-from tests.fuzz.calls.roundings import NudgedMode
+from tests.fuzz.calls.roundings import DrawnInFloat32, NudgedMode
 from tests.fuzz.calls.scope import chosen_outright, widened
 
 Make = Callable[..., tuple[list[Any], list[Any]]]
@@ -90,6 +90,12 @@ class Call:
             return self._outcome(self.program, Float64Mode())
 
     @cached_property
+    def truth_of_draws(self) -> Any:
+        """The same, with the random numbers of float32."""
+        with widened(), chosen_outright():
+            return self._outcome(self.program, DrawnInFloat32())
+
+    @cached_property
     def nudged(self) -> list[Any]:
         """What calls in eager leave behind whose functions are off by a last digit."""
         return self._nudged(False)
@@ -99,12 +105,21 @@ class Call:
         """The same, of calls in which every number of 16 bits that is computed is off, too."""
         return self._nudged(True)
 
-    @cached_property
+    @property
     def reads_digits(self) -> bool:
         """Whether the program reads numbers with a fraction as integers."""
+        return self.watched.reads_digits
+
+    @property
+    def draws_halves(self) -> bool:
+        """Whether the program draws random numbers of 16 bits."""
+        return self.watched.draws_halves
+
+    @cached_property
+    def watched(self) -> NudgedMode:
         with chosen_outright():
             self._outcome(self.program, mode := NudgedMode(0))
-        return mode.reads_digits
+        return mode
 
     def _nudged(self, halves: bool) -> list[Any]:
         with chosen_outright():

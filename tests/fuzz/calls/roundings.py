@@ -17,15 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from cuesta.testing import Float64Mode
 
 MOVED = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 """What is off by a digit: in float64, too, where eager's result is the truth by definition."""
 FUNCTIONS = frozenset(
     {
-        "_log_softmax", "_softmax", "acos", "addmm", "angle", "asin", "atan", "atan2", "baddbmm", "bmm", "cos",
-        "cosh", "cumprod", "cumsum", "div", "elu", "erf", "exp", "expm1", "gelu", "log", "log1p",
-        "logcumsumexp", "logsumexp", "mean", "mm", "pow", "polar", "prod", "reciprocal", "rsqrt", "sigmoid",
-        "silu", "sin", "sinh", "softplus", "sqrt", "sum", "tan", "tanh",
+        "_log_softmax", "_softmax", "acos", "addmm", "addmv", "angle", "asin", "atan", "atan2", "baddbmm", "bmm", "cos",
+        "cosh", "cumprod", "cumsum", "div", "dot", "elu", "erf", "exp", "expm1", "gelu", "log", "log1p",
+        "logcumsumexp", "logsumexp", "mean", "mm", "mv", "pow", "polar", "prod", "reciprocal", "rsqrt", "sigmoid",
+        "silu", "sin", "sinh", "softplus", "sqrt", "sum", "tan", "tanh", "vdot",
     }
 )  # fmt: skip
 """Operators of which a rounded result is no surprise. None whose results programs take for exact: sums of two, copies,
@@ -53,6 +56,8 @@ class NudgedMode(TorchDispatchMode):
         """Whether results of 16 bits are off, of whatever operator of one element: others may round less often."""
         self.reads_digits = False
         """Whether numbers with a fraction were read as integers."""
+        self.draws_halves = False
+        """Whether random numbers of 16 bits were drawn."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(hasattr(one, "__tensor_flatten__") for one in types):
@@ -63,6 +68,9 @@ class NudgedMode(TorchDispatchMode):
         if name in NORMS:
             args = tuple(self._nudged(one) if type(one) is Tensor else one for one in args)
         result = func(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in getattr(func, "tags", ()):
+            drawn = [one for one in tree_leaves((args, result)) if isinstance(one, Tensor)]
+            self.draws_halves |= any(one.dtype in HALVES for one in drawn)
         if type(result) is not Tensor or "out" in (kwargs or {}):
             return result
         rounds = name in FUNCTIONS | NORMS or (name == "abs" and args[0].is_complex())
@@ -81,6 +89,27 @@ class NudgedMode(TorchDispatchMode):
         signs = torch.randint(0, 2, value.shape, generator=self.generator).to(value.device, torch.float64) * 2 - 1
         moved = value.double() * (1 + signs * torch.finfo(value.dtype).eps)
         return torch.empty_like(value).copy_(moved)
+
+
+class DrawnInFloat32(Float64Mode):
+    """All is float64, but for what draws random numbers: that draws those of float32, of as many random bits."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded not in getattr(func, "tags", ()):
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        named = dict(kwargs or {})
+        if any(formal.name == "dtype" for formal in func._schema.arguments) and "_like" not in _name_of(func):
+            named["dtype"] = named.get("dtype") or torch.get_default_dtype()
+        given = tree_map(lambda one: _as(one, torch.float64, torch.float32), (args, named))
+        made = tree_map(lambda one: _as(one, torch.float32, torch.float64), func(*given[0], **given[1]))
+        return args[0].copy_(made) if func._schema.is_mutable and isinstance(made, Tensor) else made
+
+
+def _as(value: Any, given: torch.dtype, wanted: torch.dtype) -> Any:
+    """A tensor of one type as one of another, and so the type itself."""
+    if isinstance(value, Tensor):
+        return value.to(wanted) if value.dtype == given else value
+    return wanted if value is given else value
 
 
 def _has_fraction(dtype: torch.dtype) -> bool:

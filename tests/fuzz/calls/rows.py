@@ -433,7 +433,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "!{out} = {n}.contiguous()", "!{out} = {n}.to({n}.device, copy=True)", "!{out} = torch.real({f})",
         "!{out} = {f}.conj_physical()", "!{out} = {n}.swapdims(0, 0)", "!{out} = {n}.movedim(0, 0)",
         "!{out} = torch.squeeze({n}[None], 0)", "!{out} = {n}[None].sum(0)", "!{out} = {n}[None].amax(0)",
-        "!{out} = {n}[:, :]", "!{out} = {n}[:]", "!{out} = torch.asarray({n})", "!{out} = torch.as_tensor({n})",
+        "!{out} = {n}[:, :]", "!{out} = {n}[:]", "!{out} = torch.asarray({n})", "!{out} = torch.asarray({n}, requires_grad=False)", "!{out} = torch.as_tensor({n})",
         "!{out} = torch.dropout({f}, 0.0, True)", "!{out} = F.dropout1d({f}, 0.5, training=False)",
         "!{out} = F.feature_alpha_dropout({f}, 0.5, training=False)", "!{out} = torch.nn.Identity()({n})",
         "!{out} = F.alpha_dropout({f}, 0.5, training=False)", "!F.dropout({f}, 0.5, training=False, inplace=True)",

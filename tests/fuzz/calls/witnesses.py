@@ -222,7 +222,7 @@ def _judged_by(call: Call, witness: Results, nudged: Sequence[Any] = ()) -> Call
     else:
         runs = {name: getattr(call, name) for name in names}
         moved = {name: [_moved(run, call.eager, witness) for run in found] for name, found in runs.items()}
-    judged.__dict__.update(moved, eager=witness, truth=None, reads_digits=call.reads_digits)
+    judged.__dict__.update(moved, eager=witness, truth=None, truth_of_draws=None, watched=call.watched)
     return judged
 
 
