@@ -76,7 +76,7 @@ def _call_inputs_by_their_names(gm: torch.fx.GraphModule, example_inputs: Sequen
     if tracing is None:
         return
     for node, value in zip(gm.graph.find_nodes(op="placeholder"), example_inputs, strict=True):
-        context = tracing.tensor_to_context.get(value) if isinstance(value, torch.Tensor) else None
+        context: Any = tracing.tensor_to_context.get(value) if isinstance(value, torch.Tensor) else None
         source = getattr(node.meta.get("grapharg"), "source", None)
         if source is not None and getattr(context, "tensor_source", source) != source:
             tracing.tensor_to_context[value] = replace(context, tensor_source=source)

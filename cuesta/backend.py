@@ -260,7 +260,7 @@ class Compilers:
         self.metadata: ViewAndMutationMeta | None = None
         """Of a captured graph that has a backward pass."""
         self.untouched: torch.fx.GraphModule | None = None
-        """The Dynamo graph as it was before it was changed for AOTAutograd, of one that a later call may run in eager."""
+        """A Dynamo graph that a later call may run in eager, as it was before it was changed for AOTAutograd."""
         self.failures: list[Exception] = []
         """Of compiling what was captured: no reason to run anything in eager."""
 

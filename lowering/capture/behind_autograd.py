@@ -165,9 +165,9 @@ def lost_requirement(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     """
     for node, one in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True):
         value = value_of(node)
-        if isinstance(one, torch.Tensor) and isinstance(value, torch.Tensor):
-            if one.requires_grad and not value.requires_grad:
-                return f"{node.name} is made to require no gradient"
+        required = isinstance(one, torch.Tensor) and one.requires_grad
+        if required and isinstance(value, torch.Tensor) and not value.requires_grad:
+            return f"{node.name} is made to require no gradient"
     return None
 
 

@@ -11,7 +11,7 @@ Source: `_dropout_impl` of aten/src/ATen/native/Dropout.cpp; `dropout` of torch/
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 import torch
 from torch.fx import GraphModule, Node, map_arg
@@ -68,7 +68,7 @@ def _share_memory(dropout: Node, given: Node) -> None:
 
 def _again(node: Node, records: bool) -> Any:
     """A fake of a call's value, made of the fakes that its arguments have now. (DTensors look for a mode.)"""
-    args, kwargs = map_arg((node.args, node.kwargs), value_of)
+    args, kwargs = map_arg((node.args, node.kwargs), cast("Any", value_of))
     modes = [mode for part in parts_of(node) if (mode := getattr(part, "fake_mode", None)) is not None]
     run: Any = node.target if callable(node.target) else getattr(torch.Tensor, node.target)
     try:

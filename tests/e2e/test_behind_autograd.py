@@ -260,5 +260,5 @@ def test_an_input_that_requires_a_gradient_no_longer(kind: str) -> None:
         warnings.simplefilter("ignore")
         found = torch.compile(function, backend="cuesta")(*ours)
     expected = function(*theirs)
-    marks = [[one.requires_grad for one in (*given, *results)] for given, results in ((ours, found), (theirs, expected))]
+    marks = [[one.requires_grad for one in each] for each in ((*ours, *found), (*theirs, *expected))]
     assert marks[0] == marks[1]

@@ -39,7 +39,7 @@ PROGRAMS: dict[str, Program] = {
     "writes both": lambda x, y: (x.mul_(2), y.add_(1), x + y)[2],
     "moves": lambda x, y: (x.copy_(y.roll(1)), y.roll(1))[1],
     "by a view": lambda x, y: (x[1:].mul_(3), y * 5)[1],
-    "gives what has the negative bit": lambda x, y: (r := torch._neg_view(y.exp()), x.add_(1), r)[2],
+    "gives what has the negative bit": lambda x, y: (r := torch.ops.aten._neg_view(y.exp()), x.add_(1), r)[2],
 }
 CALLS: dict[str, list[Inputs]] = {
     "apart, then one": [cut(-1, -2), cut(4, 4)],
@@ -74,7 +74,7 @@ def test_inputs_share_memory_as_the_call_says(program: str, name: str, dynamic: 
 
 
 def test_what_is_gathered_for_a_graph_is_a_view_where_eager_runs_it() -> None:
-    """A view from a place on that a tensor says is captured as a copy, of what shares no memory with what is written."""
+    """A view from a place on that a tensor says is captured as a copy, where it is of no memory that is written to."""
 
     def function(x: Tensor, y: Tensor, place: Tensor) -> Tensor:
         view = y.narrow(0, place, 2)
