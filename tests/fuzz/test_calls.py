@@ -641,6 +641,18 @@ def test_gradients_of_results_lie_in_odd_ways() -> None:
     assert torch.equal(_cotangent(torch.zeros(()), 0, True), _cotangent(torch.zeros(()), 0))
 
 
+@pytest.mark.parametrize("sizes", [(3,), (2, 5), (9, 0), (4, 4), (0, 3)])
+def test_windows_in_steps_lie_within_the_vector(sizes: tuple[int, ...]) -> None:
+    """Of sizes as asked for, where there is room: elements may be one, and are none that there are not."""
+    base = torch.arange(12)
+    for place in range(14):
+        for steps in ((1, 1), (2, 1), (0, 3), (5, 2)):
+            made = scope.strided(base, place, sizes, steps[: len(sizes)])
+            assert all(one <= asked for one, asked in zip(made.shape, sizes, strict=True))
+            assert not made.numel() or (made.flatten()[0] == place % 12 and made.max() < 12)
+    assert scope.strided(base, 1, (2, 3), (4, 1)).tolist() == [[1, 2, 3], [5, 6, 7]]
+
+
 def test_strides_that_mean_nothing() -> None:
     """Of axes of one element: the numbers are the same, and so they are compiled."""
     assert scope.odd(torch.ones(2, 1, 3)).stride() == (3, 7, 1) and scope.odd(torch.ones(0, 2)).stride() == (3, 3)

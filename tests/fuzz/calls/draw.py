@@ -169,7 +169,9 @@ class _Drawing:
                 self.pool.values.append(Value(name, scope[name], True))
 
     def _windows(self) -> None:
-        """Inputs that are parts of a vector, or copies, as the numbers of a call say; sometimes a list of many."""
+        """Inputs that are parts of a vector, or copies, as the numbers of a call say, in steps that these say as well;
+        sometimes a list of many.
+        """
         rng, case = self.rng, self.made
         own = ", ".join(str(rng.choice([1, 2, 2, 3])) for _ in range(rng.choice([1, 2, 2])))
         kind = rng.choice(["float32", "float32", "int64", "complex64", "bfloat16"])
@@ -181,7 +183,12 @@ class _Drawing:
 
         for name in "xyzu"[: rng.choice([2, 2, 3, 4])]:
             of = rng.choice(["base", "base", "base", f"(base if {rng.choice(SIZE_NAMES)} % 2 else base.clone())"])
-            case.inputs.append(f"{name} = window({of}, {place()}, {own})")
+            made = f"window({of}, {place()}, {own})"
+            if rng.random() < 0.3:
+                sizes = [rng.choice([*SIZE_NAMES, "2"]) for _ in own.split(", ")]
+                steps = [rng.choice([*SIZE_NAMES, "0", "1", "2"]) for _ in sizes[1:]] + ["1"]
+                made = f"strided({of}, {place()}, ({', '.join(sizes)},), ({', '.join(steps)},))"
+            case.inputs.append(f"{name} = {made}")
             case.arguments.append(name)
         if rng.random() < 0.3:
             count = rng.choice([3, 17, 40])
