@@ -188,8 +188,20 @@ def _flattened(program: ExportedProgram) -> _Flat:
 
 
 def _as_given(value: torch.Tensor, source: Any) -> torch.Tensor:
-    """A fake as it was before torch.export ran the program on it: what that changed may want a gradient now."""
-    return value.detach().requires_grad_(isinstance(source, torch.Tensor) and source.requires_grad)
+    """A fake as it was before torch.export ran the program on it: what that changed may want a gradient now. What was
+    computed is no leaf: autograd knows of its changes.
+
+    Source: `_backward_error` of torch/_subclasses/meta_utils.py.
+    """
+    plain = value.detach()
+    if not (isinstance(source, torch.Tensor) and source.requires_grad):
+        return plain
+    plain.requires_grad_()
+    if source.is_leaf:
+        return plain
+    with torch.enable_grad():
+        computed: Any = torch._C._functions.DelayedError("nobody differentiates through an example of an input", 1)
+        return computed(plain)
 
 
 def _name_of(spec: InputSpec) -> str:

@@ -25,7 +25,7 @@ from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
 from cuesta.in_eager import why_uncaptured
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
-from cuesta.packages.sizes import size_text
+from cuesta.packages.views import with_views
 from cuesta.places_of_inputs import places_that_count
 from cuesta.record import CompileRecord
 from cuesta.saved_results import tokens_of
@@ -40,10 +40,6 @@ _numbers = itertools.count()
 
 _ORDINARY = ("non_alias", "unsafe_view_alias", "custom_function_view")
 """Kinds of results that are tensors of their own, for AOTAutograd."""
-
-
-_UNKNOWN = View((), (), 0)
-"""Of a result that is a view, before it is known how it lies."""
 
 
 def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -> Graph:
@@ -65,7 +61,7 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
     mode = detect_fake_mode(inputs)
-    packing = _Packing(options)
+    packing = _Packing(options, inputs)
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
         try:
@@ -75,7 +71,7 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
                 raise
             raise PackageError(f"what eager would run cannot be packaged: {why}") from error
     graph = packing.graph()
-    return Graph(_with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
+    return Graph(with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 
 
 def _at_once() -> Any:
@@ -88,32 +84,6 @@ def _at_once() -> Any:
         if hasattr(config, name)
     }
     return config.patch(force_non_lazy_backward_lowering=True, **quiet)
-
-
-def _with_views(plan: Plan, gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> Plan:
-    """Notes of results that are views how they lie: the graph is run once more, on fake tensors.
-
-    What a program gives there need be no view: it has the values, and AOTAutograd takes the view anew, as we do.
-    """
-    if not any(one.view is not None for one in plan.results):
-        return plan
-    with torch.no_grad(), mode:
-        found = gm(*inputs)
-    values = found if isinstance(found, tuple | list) else (found,)
-    results: list[Result] = []
-    for one, value in zip(plan.results, values, strict=True):
-        if one.view is not None:
-            # A base that is a result of the program's own begins where its memory does.
-            begin = 0 if one.input is None else inputs[one.input].storage_offset()
-            if one.input is not None and inputs[one.input].dtype != value.dtype:
-                raise PackageError(f"a result that is an input's memory as {value.dtype}: give a copy of it")
-            offset = size_text(value.storage_offset() - begin)
-            sizes, strides = tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride()))
-            view = View(sizes, strides, offset, value.is_neg(), value.is_conj())
-            one = replace(one, view=view)
-        results.append(one)
-    symbols = tuple((str(one.node.expr), k) for k, one in enumerate(inputs) if isinstance(one, torch.SymInt))
-    return replace(plan, results=tuple(results), symbols=symbols)
 
 
 class _Kept(Place):
@@ -136,8 +106,9 @@ class _Kept(Place):
 class _Packing(Compilers):
     """Compilers that keep what they made."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, given: Sequence[Any]) -> None:
         super().__init__(options)
+        self.given = given
         self.passes: dict[str, Pass] = {}
         self.plan: Plan | None = None
         self.saved: list[str] = []
@@ -162,28 +133,41 @@ class _Packing(Compilers):
             self._plan_forward(gm, training=record.kind == "forward")
         return function
 
+    def partition(self, gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
+        """The two graphs of a joint one. The backward one takes gradients that lie as the plan says: it is compiled at
+        once, and nobody compiles it again for others.
+        """
+        graphs = super().partition(gm, *arguments, **options)
+        self.open = ()
+        return graphs
+
     def graph(self) -> Graph:
-        """What was compiled."""
+        """What was compiled. Errors: PackageError."""
         forward = self.passes.get("inference") or self.passes.get("forward")
-        if forward is None or self.plan is None:
-            raise PackageError("AOTAutograd compiled nothing")
+        if forward is None or self.plan is None or ("forward" in self.passes) != ("backward" in self.passes):
+            raise PackageError("AOTAutograd compiled nothing, or no backward pass")
         return Graph(self.plan, forward, self.passes.get("backward"))
 
     def _plan_forward(self, gm: torch.fx.GraphModule, *, training: bool) -> None:
         metadata = _metadata()
+        if len(metadata.input_info) != len(self.given):  # AOTAutograd has made one tensor of several
+            raise PackageError("inputs that share memory, and a program that changes one of them: give copies")
         # Placed results: what inputs are to be, results of the user's, bases of those that share memory.
         copied = tuple((place, k) for k, place in enumerate(metadata.mutated_inp_runtime_indices))
         for place, _ in copied:
             if metadata.input_info[place].mutates_metadata:
                 raise PackageError("a program that changes the sizes, strides or memory of an input")
         results = tuple(_result(metadata, number, len(copied)) for number in range(len(metadata.output_info)))
-        written = {place for place, info in enumerate(metadata.input_info) if info.mutates_data}
+        given = metadata.input_info
+        written = {place for place, info in enumerate(given) if info.mutates_data}
+        hidden = tuple(place for place, _ in copied if _is_hidden(given[place], self.given[place]))
         tokens = tokens_of(metadata)
-        given: Any = gm.graph.output_node().args[0]
-        returned = given[tokens:]
+        every: Any = gm.graph.output_node().args[0]
+        returned = every[tokens:]
         visible = int(metadata.num_forward) if training else len(returned)
         self.saved = [str(node) for node in returned[visible:]]
-        self.plan = Plan(results, tokens, copied_back=copied, written=tuple(sorted(written)), visible=visible)
+        changes = {"copied_back": copied, "hidden": hidden, "written": tuple(sorted(written))}
+        self.plan = Plan(results, tokens, **changes, visible=visible)
 
     def _plan_backward(self, gm: torch.fx.GraphModule) -> None:
         assert self.plan is not None
@@ -213,6 +197,11 @@ def _metadata() -> ViewAndMutationMeta:
     return metadata
 
 
+def _is_hidden(info: Any, given: Any) -> bool:
+    """Whether an input changes behind autograd's back. (A leaf that wants a gradient changes in no other way.)"""
+    return (info.is_leaf and given.requires_grad) or info.mutations_hidden_from_autograd or info.mutations_under_no_grad_or_inference_mode
+
+
 def _result(metadata: ViewAndMutationMeta, number: int, before: int) -> Result:
     """How a result of the user's is made; `before` come before the first of the graph's."""
     info: Any = metadata.output_info[number]
@@ -222,10 +211,11 @@ def _result(metadata: ViewAndMutationMeta, number: int, before: int) -> Result:
         return Result(place)
     if kind == "is_input":
         return Result(place, input=int(info.base_idx))
+    view = View((), (), 0, "", is_detached=not info.requires_grad)  # how it lies is found out later
     if kind == "alias_of_input":
-        return Result(place, input=int(info.base_idx), view=_UNKNOWN)
+        return Result(place, input=int(info.base_idx), view=view)
     first = before + len(metadata.output_info) if kind != "alias_of_intermediate_base_is_user_output" else before
-    return Result(place, base=first + int(info.base_idx), view=_UNKNOWN)
+    return Result(place, base=first + int(info.base_idx), view=view)
 
 
 def _tangents(metadata: ViewAndMutationMeta) -> list[int]:

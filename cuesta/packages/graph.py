@@ -19,15 +19,18 @@ Size: TypeAlias = "int | str"
 
 @struct
 class View:
-    """How a view lies in the memory of a tensor: from so many elements behind the tensor's first on; and whether its
-    elements are those of the memory with the other sign, or conjugated.
+    """How a view lies in the memory of a tensor: from so many of its elements behind the tensor's first on; whether its
+    elements are those of the memory with the other sign, or conjugated; of which dtype they are, which may not be the
+    tensor's; and whether no gradient flows through it.
     """
 
     sizes: tuple[Size, ...]
     strides: tuple[Size, ...]
     offset: Size
+    dtype: str
     is_negative: bool = False
     is_conjugate: bool = False
+    is_detached: bool = False
 
 
 @struct
@@ -62,8 +65,12 @@ class Plan:
     """So many inputs and results of the forward pass come first that only put effects in their order."""
     symbols: tuple[tuple[str, int], ...] = ()
     """The symbols that views are made of, each with the input that is its value."""
+    shown: tuple[tuple[str, int, int], ...] = ()
+    """Those that only the data says, each with a result of the forward pass, and the dim of it whose size it is."""
     copied_back: tuple[tuple[int, int], ...] = ()
     """Inputs that the graph changes without writing to them, each with the result that has its new value."""
+    hidden: tuple[int, ...] = ()
+    """Those of them that change behind autograd's back: x.detach().add_(1)."""
     written: tuple[int, ...] = ()
     """Inputs that change, in whatever way."""
     visible: int = 0
@@ -96,7 +103,9 @@ class Plan:
             results=tuple(map(result, head["results"])),
             tokens=int(head["tokens"]),
             symbols=tuple((str(name), int(place)) for name, place in head["symbols"]),
+            shown=tuple((str(name), int(result), int(axis)) for name, result, axis in head["shown"]),
             copied_back=tuple((int(a), int(b)) for a, b in head["copied_back"]),
+            hidden=numbers("hidden"),
             written=numbers("written"),
             visible=int(head["visible"]),
             saved=numbers("saved"),

@@ -58,7 +58,7 @@ def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[A
     """From inputs and the forward pass's results to what the caller gets: inputs that change do so, and views are taken
     where the caller, and autograd, see them.
     """
-    names = ", ".join(name for name, _ in plan.symbols)
+    names = ", ".join([*(name for name, _ in plan.symbols), *(name for name, _, _ in plan.shown)])
     places = [place for _, place in plan.symbols]
     views = [one.view for one in plan.results if one.view is not None]
     shown = ", ".join(f"(({listed(one.sizes)}), ({listed(one.strides)}), {one.offset})" for one in views)
@@ -68,8 +68,9 @@ def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[A
 
     def finish(given: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         for place, result in plan.copied_back:
-            given[place].copy_(results[result])
-        known = iter(layouts(*[given[place] for place in places]))
+            (given[place].detach() if place in plan.hidden else given[place]).copy_(results[result])
+        shown = [results[result].shape[axis] for _, result, axis in plan.shown]
+        known = iter(layouts(*[given[place] for place in places], *shown))
         gives: list[Any] = []
         for one in plan.results:
             if one.view is None:
@@ -77,12 +78,29 @@ def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[A
                 continue
             source = given[one.input] if one.input is not None else results[cast("int", one.base)]
             sizes, strides, offset = next(known)
+            source = _as_type(source, getattr(torch, one.view.dtype))
             taken = source.as_strided(sizes, strides, source.storage_offset() + offset)
             taken = torch._neg_view(taken) if one.view.is_negative else taken
-            gives.append(taken.conj() if one.view.is_conjugate else taken)
+            taken = taken.conj() if one.view.is_conjugate else taken
+            gives.append(taken.detach() if one.view.is_detached else taken)
         return gives
 
     return finish
+
+
+def _as_type(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The memory of a tensor from its first element to its last as elements of another dtype. Gradients flow through
+    parts of complex numbers, as in eager.
+    """
+    if source.dtype == dtype:
+        return source
+    if source.dtype.is_complex and dtype == source.dtype.to_real():
+        return torch.view_as_real(source)
+    laid = zip(source.shape, source.stride(), strict=True)
+    count = 1 + sum((size - 1) * stride for size, stride in laid) if source.numel() else 0
+    if dtype.is_complex and dtype.to_real() == source.dtype:
+        return torch.view_as_complex(source.as_strided((count // 2, 2), (2, 1)))
+    return source.as_strided((count,), (1,)).view(dtype)
 
 
 def _loaded(part: Pass, kind: GraphKind) -> Flat:
@@ -120,7 +138,7 @@ def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
         def backward(ctx: Any, *gradients: Any) -> Any:
             tensors = iter(ctx.saved_tensors)
             saved = [next(tensors) if one is None else one for one in ctx.others]
-            taken = [*saved, *(_laid_out(gradients[one.result], one) for one in plan.tangents)]
+            taken = [*map(_plain, saved), *(_laid_out(gradients[one.result], one) for one in plan.tangents)]
             return tuple(backward(taken))
 
     def call(args: list[Any]) -> Sequence[Any]:
@@ -131,9 +149,16 @@ def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
     return call
 
 
+def _plain(value: Any) -> Any:
+    """A value, of a tensor that has the negative or the conjugate bit a copy without: backward passes read memory."""
+    if isinstance(value, torch.Tensor) and (value.is_neg() or value.is_conj()):
+        return value.resolve_conj().resolve_neg()
+    return value
+
+
 def _laid_out(gradient: torch.Tensor, tangent: Tangent) -> torch.Tensor:
     """A gradient as the backward pass reads it."""
-    plain = gradient.resolve_neg().resolve_conj()
+    plain = _plain(gradient)
     if tangent.strides is None:
         return plain.contiguous(memory_format=getattr(torch, tangent.format))
     return plain if plain.stride() == tangent.strides else with_strides(plain, tangent.strides)
