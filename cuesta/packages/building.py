@@ -111,7 +111,7 @@ def _exported(
         given = pytree.tree_map_only(
             torch.Tensor, lambda one: one.detach().to(device).requires_grad_(one.requires_grad), given
         )
-    with torch.enable_grad() if training else torch.no_grad(), Seeing():
+    with torch.enable_grad() if training else torch.no_grad(), Seeing(training=training):
         return torch.export.export(module, given[0], given[1] or None, dynamic_shapes=dynamic_shapes)
 
 

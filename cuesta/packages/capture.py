@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._guards import TracingContext, detect_fake_mode, tracing
+from torch.utils import _pytree as pytree
 
 from cuesta.aot_autograd import captured
 from cuesta.backend import BoxedFunction, Compilers, capturing
@@ -58,6 +59,8 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
         raise PackageError(f"what eager would run cannot be packaged: {reason}")
     if places_that_count(gm):
         raise PackageError("an operator writes to a view of an input by its place in memory: a slice would do")
+    if (found := _not_strided(gm)) is not None:
+        raise PackageError(f"a program of tensors with the layout {found}: nobody knows how many elements they have")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
     mode = detect_fake_mode(inputs)
@@ -72,6 +75,16 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
             raise PackageError(f"what eager would run cannot be packaged: {why}") from error
     graph = packing.graph()
     return Graph(with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
+
+
+def _not_strided(gm: torch.fx.GraphModule) -> torch.layout | None:
+    """The layout of a tensor of the graph that is not strided, if there is one. (Fakes of sparse ones are empty.)"""
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            for value in pytree.tree_leaves(node.meta.get("val")):
+                if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+                    return value.layout
+    return None
 
 
 def _at_once() -> Any:

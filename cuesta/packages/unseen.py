@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import random
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -17,9 +20,32 @@ _UNSEEN: dict[Any, str] = {
 }
 """What a model may do with a tensor while it runs that leaves nothing in an exported program (torch 2.11, 2.13)."""
 
+_SEEN = ("torch._dynamo", "torch._export", "torch._functorch", "torch._higher_order_ops", "torch._library")
+"""Modules of functions with a gradient of their own that stand for operators, which are seen as such."""
+
 
 class Seeing(TorchFunctionMode):
     """In its `with` block a model that does such a thing is refused. Errors: PackageError."""
+
+    def __init__(self, *, training: bool) -> None:
+        super().__init__()
+        self.training = training
+        self.patches = ExitStack()
+        self.drawn: Sequence[Any] = ()
+
+    def __enter__(self) -> Any:
+        generator = torch.random.default_generator
+        self.patches.enter_context(_instead(torch.random, "default_generator", _Seeded(generator)))
+        if self.training:
+            self.patches.enter_context(_instead(torch.autograd.Function, "apply", classmethod(_apply)))
+        self.drawn = _states()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.patches.close()
+        if error[0] is None and self.drawn != _states():
+            raise _refused("numbers are drawn by Python's module `random`, or by NumPy")
 
     def __torch_function__(
         self,
@@ -29,8 +55,54 @@ class Seeing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if (said := _UNSEEN.get(func)) is not None:
-            raise PackageError(f"what torch.export does not see cannot be packaged: {said}")
+            raise _refused(said)
         return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _instead(owner: Any, name: str, value: Any) -> Generator[None]:
+    """Lets an attribute be another, for a while."""
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+class _Seeded:
+    """The generator of random numbers, which nobody gives a seed. (Its state is put back by whoever traces.)"""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("manual_seed", "seed"):
+            raise _refused("the generator of random numbers is given a seed")
+        return getattr(self._generator, name)
+
+
+_APPLY: Any = torch.autograd.Function.__dict__["apply"].__func__
+
+
+def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
+    wants = any(isinstance(one, torch.Tensor) and one.requires_grad for one in args) and torch.is_grad_enabled()
+    if wants and not function.__module__.startswith(_SEEN):
+        raise _refused(f"a function has a gradient of its own ({function.__qualname__}, a torch.autograd.Function)")
+    return _APPLY(function, *args, **kwargs)
+
+
+def _states() -> Sequence[Any]:
+    """What random numbers come next that are not torch's."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None:
+        return [random.getstate()]
+    kind, keys, *rest = numpy.random.get_state()
+    return [random.getstate(), kind, bytes(keys), rest]
+
+
+def _refused(said: str) -> PackageError:
+    return PackageError(f"what torch.export does not see cannot be packaged: {said}")
 
 
 __all__ = ["Seeing"]

@@ -14,7 +14,8 @@ import torch
 
 def known_to_meet(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.) Where
-    sizes are symbols, neighbours in the order of the list are looked at.
+    sizes are symbols, neighbours in the order of the list are looked at; where only the data says how large they are,
+    those overlap that are not known to be apart.
     """
     alike: dict[int, list[torch.Tensor]] = {}
     for tensor in tensors:
@@ -25,7 +26,16 @@ def known_to_meet(tensors: Sequence[torch.Tensor]) -> bool:
             ranges.sort()  # two meet where two neighbours do
         if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
             return True
+        if len(one) > 1 and any(map(_is_of_data, one)) and may_meet(one):
+            return True
     return False
+
+
+def _is_of_data(tensor: torch.Tensor) -> bool:
+    """Whether only the data says how a tensor lies."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return bool(free_unbacked_symbols([*tensor.shape, *tensor.stride(), tensor.storage_offset()]))
 
 
 def may_meet(tensors: Sequence[torch.Tensor]) -> bool:

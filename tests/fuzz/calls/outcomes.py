@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch._functorch.config as functorch_settings
 from torch import Tensor
+from torch._dynamo.exc import TorchDynamoException
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
 from cuesta.in_eager import UNCAPTURED, left_as_found
@@ -72,9 +73,15 @@ class Call:
 
     @cached_property
     def eager(self) -> Any:
-        """What eager leaves behind, or what it raised."""
+        """What eager leaves behind, or what it raised. Its loops and branches are traced by Dynamo, which may refuse
+        sizes and strides that are symbols because a program before this one had others: that counts for nothing.
+        """
         with chosen_outright() if self.corrected else nullcontext():
-            return self._outcome(self.program)
+            made = self._outcome(self.program)
+            if isinstance(made, Raised) and isinstance(made.error, TorchDynamoException):
+                with torch._dynamo.config.patch(automatic_dynamic_shapes=False):
+                    return self._outcome(self.program)
+            return made
 
     def compiled(self, function: Callable[..., Any]) -> Any:
         """What the compiled program leaves behind. Gradients are of the results that eager has a gradient of, each
