@@ -139,6 +139,8 @@ class _Packing(Compilers):
         if place.part is None:
             reasons = "; ".join(str(one.message) for one in said) or "its kernels have no machine code"
             raise PackageError(f"what eager runs cannot be packaged: {reasons}")
+        if any(not isinstance(one, torch.Tensor) for one in place.part.constants):
+            raise PackageError("what eager runs cannot be packaged: the graph of a loop or a branch")
         for one in said:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         self.passes[record.kind] = place.part

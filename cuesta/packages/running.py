@@ -9,7 +9,7 @@ import torch
 
 from cuesta.finishing import load_program, with_constants
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent
-from cuesta.packages.signature import listed
+from cuesta.packages.signature import FUNCTIONS, listed
 from cuesta.record import CompileRecord, GraphKind
 from cuesta.targets.cpu.machine_code import MachineCodeError
 from cuesta.targets.host.runtime import with_strides
@@ -29,16 +29,32 @@ def function_of(graph: Graph) -> Flat:
     forward = _without_tokens(_loaded(graph.forward, "inference" if graph.backward is None else "forward"), plan.tokens)
     if graph.backward is not None:
         return _trained(plan, forward, _loaded(graph.backward, "backward"))
-    if all(one == Result(k) for k, one in enumerate(plan.results)) and not plan.copied_back:
+    forward = _without_gradients(forward)
+    dirty = _written_to(plan)
+    if all(one == Result(k) for k, one in enumerate(plan.results)) and not plan.copied_back and not dirty:
         return forward
 
     finish = _finisher(plan)
 
     def call(args: list[Any]) -> Sequence[Any]:
         given = list(args)
-        return finish(given, forward(args))
+        results = forward(args)
+        _count_changes(given, dirty)
+        return finish(given, results)
 
     return call
+
+
+def _written_to(plan: Plan) -> Sequence[int]:
+    """The inputs that programs write to themselves. (They want no gradient: AOTAutograd has seen to that.)"""
+    copied = {place for place, _ in plan.copied_back}
+    return [place for place in plan.written if place not in copied]
+
+
+def _count_changes(given: Sequence[Any], places: Sequence[int]) -> None:
+    """Lets autograd know of inputs that a program has written to, which has told nobody."""
+    if places:
+        torch.autograd.graph.increment_version(given[place] for place in places if not given[place].is_inference())
 
 
 def _without_tokens(forward: Flat, tokens: int) -> Flat:
@@ -54,6 +70,21 @@ def _without_tokens(forward: Flat, tokens: int) -> Flat:
     return call
 
 
+def _without_gradients(forward: Flat) -> Flat:
+    """A pass that no gradient flows through, whatever its inputs want: autograd does not look at what it calls."""
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        if not torch.is_grad_enabled():
+            return forward(args)
+        torch._C._set_grad_enabled(False)
+        try:
+            return forward(args)
+        finally:
+            torch._C._set_grad_enabled(True)
+
+    return call
+
+
 def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]:
     """From inputs and the forward pass's results to what the caller gets: inputs that change do so, and views are taken
     where the caller, and autograd, see them.
@@ -62,7 +93,7 @@ def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[A
     places = [place for _, place in plan.symbols]
     views = [one.view for one in plan.results if one.view is not None]
     shown = ", ".join(f"(({listed(one.sizes)}), ({listed(one.strides)}), {one.offset})" for one in views)
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = dict(FUNCTIONS)
     define(f"def layouts({names}):\n    return [{shown}]\n", "layouts of views", space)
     layouts: Callable[..., list[Any]] = space["layouts"]
 
@@ -115,23 +146,20 @@ def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
     """A function whose results autograd knows."""
     finish = _finisher(plan)
     plain = [k for k in range(plan.visible) if not any(k == one.result for one in plan.tangents)]
-    # What programs write to themselves wants no gradient: AOTAutograd has seen to that.
-    dirty = [place for place in plan.written if not any(place == copied for copied, _ in plan.copied_back)]
+    dirty = _written_to(plan)
 
     class Step(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
             results = list(forward(list(inputs)))
-            ctx.mark_dirty(*(inputs[place] for place in dirty))
+            _count_changes(inputs, dirty)
             saved = [results[k] for k in plan.saved]
             ctx.save_for_backward(*(one for one in saved if isinstance(one, torch.Tensor)))
             ctx.others = [None if isinstance(one, torch.Tensor) else one for one in saved]
             visible = results[: plan.visible]
-            # What is changed is a result too, as autograd wants it.
-            changed = [inputs[place] for place in dirty]
             others = [visible[k] for k in plain if isinstance(visible[k], torch.Tensor)]
-            ctx.mark_non_differentiable(*changed, *others)
-            return (*visible, *changed)
+            ctx.mark_non_differentiable(*others)
+            return tuple(visible)
 
         @staticmethod
         @torch.autograd.function.once_differentiable

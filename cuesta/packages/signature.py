@@ -6,6 +6,7 @@ right where that changes nothing but time, and explained where it is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -16,6 +17,10 @@ from cuesta.packages.graph import PackageError, Size
 from cuesta.targets.host.runtime import with_strides
 from cuesta.targets.program import POINTER_ALIGNMENT
 from cuesta.targets.python_functions import define
+
+
+FUNCTIONS = {"__builtins__": {"max": max, "min": min, "abs": abs}, "math": math}
+"""What expressions of symbols may call."""
 
 
 class InputError(PackageError, TypeError):
@@ -105,7 +110,7 @@ class Checks:
             f"(({listed(one.sizes)}), ({listed(one.strides)}))" if isinstance(one, TensorInput) else "None"
             for one in signature.inputs
         ]
-        space: dict[str, Any] = {}
+        space: dict[str, Any] = dict(FUNCTIONS)
         define(f"def layouts({names}):\n    return [{', '.join(layouts)}]\n", "layouts of inputs", space)
         self._layouts: Callable[..., list[Any]] = space["layouts"]
 
@@ -155,9 +160,9 @@ class Checks:
 
     def _explain(self, leaves: Sequence[Any], values: Sequence[int]) -> None:
         """Errors: InputError, always."""
-        names = dict(zip((one.name for one in self.signature.symbols), values, strict=True))
+        names: dict[str, Any] = dict(zip((one.name for one in self.signature.symbols), values, strict=True))
         for condition in self.signature.conditions:
-            if not eval(condition, {"__builtins__": {}}, dict(names)):
+            if not eval(condition, dict(FUNCTIONS), names):
                 shown = ", ".join(f"{name} = {value}" for name, value in names.items() if name in condition)
                 raise InputError(f"the package is for sizes with {condition}, and here {shown}")
         raise InputError("two inputs share memory, and the program changes one of them")
@@ -202,7 +207,8 @@ def _laid_out(given: torch.Tensor, expected: TensorInput, strides: tuple[int, ..
 def _acceptor(signature: Signature) -> Accept:
     """The function that tells inputs that are as expected."""
     lines = ["def accept(leaves):", f"    {''.join(f'a{k}, ' for k in range(len(signature.inputs)))}= leaves"]
-    space: dict[str, Any] = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter, "enabled": torch.is_grad_enabled}
+    classes = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter, "enabled": torch.is_grad_enabled}
+    space: dict[str, Any] = {**classes, **FUNCTIONS}
     written = [k for k, one in enumerate(signature.inputs) if isinstance(one, TensorInput) and one.written]
     if not signature.inputs:
         lines.pop()

@@ -14,7 +14,7 @@ from torch._guards import detect_fake_mode
 from torch.utils._sympy.printers import PythonPrinter
 
 from cuesta.packages.graph import PackageError, Size
-from cuesta.packages.signature import Input, Signature, Symbol, TensorInput, ValueInput
+from cuesta.packages.signature import FUNCTIONS, Input, Signature, Symbol, TensorInput, ValueInput
 
 
 class SizeExpressions:
@@ -98,7 +98,7 @@ class SizeExpressions:
                 continue
             text = str(PythonPrinter().doprint(expression))
             try:
-                holds = eval(text, {"__builtins__": {}}, dict(hints))
+                holds = eval(text, dict(FUNCTIONS), dict(hints))
             except (NameError, SyntaxError, TypeError, AttributeError) as error:
                 raise PackageError(f"the condition {text} on sizes cannot be said in a package: {error}") from error
             if holds is not True and holds != True:  # noqa: E712 - a SymPy truth value

@@ -20,8 +20,11 @@ _UNSEEN: dict[Any, str] = {
 }
 """What a model may do with a tensor while it runs that leaves nothing in an exported program (torch 2.11, 2.13)."""
 
-_SEEN = ("torch._dynamo", "torch._export", "torch._functorch", "torch._higher_order_ops", "torch._library")
-"""Modules of functions with a gradient of their own that stand for operators, which are seen as such."""
+_SEEN = (
+    *("torch._dynamo.", "torch._export.", "torch._functorch.", "torch._higher_order_ops.", "torch._library."),
+    "torch.utils.checkpoint._NoopSaveInputs",
+)
+"""Where functions with a gradient of their own stand for operators, which are seen as such, or for nothing."""
 
 
 class Seeing(TorchFunctionMode):
@@ -87,7 +90,7 @@ _APPLY: Any = torch.autograd.Function.__dict__["apply"].__func__
 
 def _apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     wants = any(isinstance(one, torch.Tensor) and one.requires_grad for one in args) and torch.is_grad_enabled()
-    if wants and not function.__module__.startswith(_SEEN):
+    if wants and not f"{function.__module__}.{function.__qualname__}".startswith(_SEEN):
         raise _refused(f"a function has a gradient of its own ({function.__qualname__}, a torch.autograd.Function)")
     return _APPLY(function, *args, **kwargs)
 
