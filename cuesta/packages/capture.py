@@ -124,6 +124,8 @@ class _Packing(Compilers):
         self.given = given
         self.passes: dict[str, Pass] = {}
         self.plan: Plan | None = None
+        self.returned: list[str] = []
+        """The names that a forward pass's results have in the backward pass."""
         self.saved: list[str] = []
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
@@ -152,9 +154,10 @@ class _Packing(Compilers):
         """The two graphs of a joint one. The backward one takes gradients that lie as the plan says: it is compiled at
         once, and nobody compiles it again for others.
         """
-        graphs = super().partition(gm, *arguments, **options)
+        forward, backward = super().partition(gm, *arguments, **options)
         self.open = ()
-        return graphs
+        self.returned = list(map(str, forward.graph.output_node().args[0]))
+        return forward, backward
 
     def graph(self) -> Graph:
         """What was compiled. Errors: PackageError."""
@@ -178,9 +181,10 @@ class _Packing(Compilers):
         hidden = tuple(place for place, _ in copied if _is_hidden(given[place], self.given[place]))
         tokens = tokens_of(metadata)
         every: Any = gm.graph.output_node().args[0]
-        returned = every[tokens:]
-        visible = int(metadata.num_forward) if training else len(returned)
-        self.saved = [str(node) for node in returned[visible:]]
+        visible = int(metadata.num_forward) if training else len(every) - tokens
+        # Some are copies by now of what the backward pass knows.
+        names = self.returned if len(self.returned) == len(every) else list(map(str, every))
+        self.saved = names[tokens + visible :]
         changes = {"copied_back": copied, "hidden": hidden, "written": tuple(sorted(written))}
         self.plan = Plan(results, tokens, **changes, visible=visible)
 
