@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.utils import _pytree as pytree
@@ -21,6 +22,7 @@ from cuesta.options import Options
 from cuesta.packages import container
 from cuesta.packages.arrangement import misfit
 from cuesta.packages.capture import capture
+from cuesta.packages.fakes import as_given
 from cuesta.packages.graph import Graph, PackageError
 from cuesta.packages.machines import machine_of
 from cuesta.packages.passes import PassWriter
@@ -167,6 +169,7 @@ def _flattened(program: ExportedProgram) -> _Flat:
         if spec.kind in _WEIGHTS:
             name = str(spec.target)
             source = state[name]
+            _check_constant(name, source)
             weights.append((name, _WEIGHTS[spec.kind], state[name], spec.persistent is not False))
         elif spec.kind is InputKind.USER_INPUT:
             source = next(examples, None)
@@ -177,7 +180,7 @@ def _flattened(program: ExportedProgram) -> _Flat:
             picked.append(len(leaves) - 1)
         else:
             raise PackageError(f"a program that takes {spec.arg} ({spec.kind.name.lower()}) can not be packaged")
-        fakes.append(_as_given(value, source))
+        fakes.append(as_given(value, source))
     for node in list(gm.graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
             gm.graph.erase_node(node)  # what it checks, the signature does
@@ -187,21 +190,11 @@ def _flattened(program: ExportedProgram) -> _Flat:
     return _Flat(gm, [*sizes.numbers, *fakes], weights, leaves, picked, sizes)
 
 
-def _as_given(value: torch.Tensor, source: Any) -> torch.Tensor:
-    """A fake as it was before torch.export ran the program on it: what that changed may want a gradient now. What was
-    computed is no leaf: autograd knows of its changes.
-
-    Source: `_backward_error` of torch/_subclasses/meta_utils.py.
-    """
-    plain = value.detach()
-    if not (isinstance(source, torch.Tensor) and source.requires_grad):
-        return plain
-    plain.requires_grad_()
-    if source.is_leaf:
-        return plain
-    with torch.enable_grad():
-        computed: Any = torch._C._functions.DelayedError("nobody differentiates through an example of an input", 1)
-        return computed(plain)
+def _check_constant(name: str, value: Any) -> None:
+    """Errors: PackageError for what is a tensor only while a program is traced."""
+    transforms: Any = getattr(torch._C, "_functorch")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+    if transforms.is_functorch_wrapped_tensor(value) or isinstance(value, FakeTensor):
+        raise PackageError(f"a program of which torch.export takes what it computes for a constant ({name})")
 
 
 def _name_of(spec: InputSpec) -> str:

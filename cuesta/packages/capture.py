@@ -25,6 +25,7 @@ from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
 from cuesta.in_eager import why_uncaptured
+from cuesta.packages.fakes import tell_values
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
 from cuesta.packages.views import with_views
 from cuesta.places_of_inputs import places_that_count
@@ -54,7 +55,10 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     from cuesta.lowering.capture.lost_in_views import lost
     from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
 
+    mode = detect_fake_mode(inputs)
     give_what_is_not_dropped(gm)
+    if mode is not None and not any("example_value" in node.meta for node in gm.graph.nodes):
+        tell_values(gm, inputs, mode)
     if (reason := update_of_shared_elements(gm) or lost(gm) or unregistered_gradient(gm, inputs)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {reason}")
     if places_that_count(gm):
@@ -63,7 +67,6 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
         raise PackageError(f"a program of tensors with the layout {found}: nobody knows how many elements they have")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
-    mode = detect_fake_mode(inputs)
     packing = _Packing(options, inputs)
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():

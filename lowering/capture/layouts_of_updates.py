@@ -36,23 +36,28 @@ _REWRITTEN = _IN_ROWS | {"bernoulli_", "zero_"}
 
 
 def updates_lie_as_before(gm: GraphModule) -> None:
-    """Rewrites the updates of a graph of Dynamo's, in place.
+    """Rewrites the updates of a graph of Dynamo's, or of torch.export's, in place.
 
     Near miss: a tensor that lies row by row, with gaps or without.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
-        found = [node for node in module.graph.nodes if name_of(node) in _REWRITTEN and _lies_in_another_order(node)]
+        found = [node for node in module.graph.nodes if _method(node) in _REWRITTEN and _lies_in_another_order(node)]
         for node in found:
-            if name_of(node) == "zero_":
+            if _method(node) == "zero_":
                 _turn_into(node, "fill_", 0)
-            elif name_of(node) == "bernoulli_":
+            elif _method(node) == "bernoulli_":
                 _draw_in_order(module, node)
             else:
                 _update_by_a_copy(module, node)
         if found:
             module.recompile()
+
+
+def _method(node: Node) -> str:
+    """What a call is called, also in a graph of torch.export's: `zero_` of `aten.zero_.default`."""
+    return name_of(node).partition(".")[0]
 
 
 def _lies_in_another_order(node: Node) -> bool:
@@ -77,7 +82,7 @@ def _turn_into(node: Node, method: str, value: Any) -> None:
 def _update_by_a_copy(module: GraphModule, node: Node) -> None:
     value: Any = value_of(node)
     with module.graph.inserting_before(node):
-        made = module.graph.call_method(name_of(node)[:-1], node.args, node.kwargs)
+        made = module.graph.call_method(_method(node)[:-1], node.args, node.kwargs)
     made.meta = {**node.meta, "example_value": value.contiguous()}
     _turn_into(node, "copy_", made)
 

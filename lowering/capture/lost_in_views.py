@@ -14,7 +14,7 @@ from operator import eq
 from typing import Any, cast
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -173,9 +173,16 @@ def lost_part(gm: GraphModule) -> str | None:
 
 
 def _is_one_of_several(node: Node) -> bool:
-    """Whether a view is one of several that a call has made, or a view of one."""
+    """Whether a view is one of several that a call has made, or a view of one. (What torch.export calls whole, such as
+    a block without gradients, gives results, and no views.)
+    """
     sources = (one.args[0] if one.args else None for one in nodes_behind(node))
-    return any(isinstance(source, Node) and isinstance(value_of(source), (list, tuple)) for source in sources)
+    return any(
+        isinstance(source, Node)
+        and isinstance(value_of(source), (list, tuple))
+        and not isinstance(source.target, HigherOrderOperator)
+        for source in sources
+    )
 
 
 def lost_count(gm: GraphModule) -> str | None:
