@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,36 +56,49 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     from cuesta.lowering.capture.lost_in_views import lost
     from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
 
+    if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
+        raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
+    if (found := _not_strided(gm)) is not None:
+        raise PackageError(f"a program of tensors with the layout {found}: nobody knows how many elements they have")
     mode = detect_fake_mode(inputs)
     give_what_is_not_dropped(gm)
     if mode is not None and not any("example_value" in node.meta for node in gm.graph.nodes):
-        tell_values(gm, inputs, mode)
+        with _naming_what_is_not_captured():
+            tell_values(gm, inputs, mode)
     if (reason := update_of_shared_elements(gm) or lost(gm) or unregistered_gradient(gm, inputs)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {reason}")
     if places_that_count(gm):
         raise PackageError("an operator writes to a view of an input by its place in memory: a slice would do")
-    if (found := _not_strided(gm)) is not None:
-        raise PackageError(f"a program of tensors with the layout {found}: nobody knows how many elements they have")
-    if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
-        raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
     packing = _Packing(options, inputs)
     loops = numbers_of_loops(gm, inputs)
-    with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
-        try:
-            captured(gm, inputs, packing.settings())
-        except Exception as error:
-            if isinstance(error, PackageError) or error in packing.failures or (why := why_uncaptured(error)) is None:
-                raise
-            raise PackageError(f"what eager would run cannot be packaged: {why}") from error
+    ours, naming = only(packing.extensions), _naming_what_is_not_captured(packing.failures)
+    with collection_paused(), capturing(), loops, ours, tracing(TracingContext(mode)), _at_once(), naming:
+        captured(gm, inputs, packing.settings())
     graph = packing.graph()
     return Graph(with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 
 
+@contextmanager
+def _naming_what_is_not_captured(failures: Sequence[Exception] = ()) -> Generator[None]:
+    """In its `with` block an error for which eager would run a graph says so. `failures` are to be raised as they are.
+
+    Errors: PackageError.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, PackageError) or error in failures or (why := why_uncaptured(error)) is None:
+            raise
+        raise PackageError(f"what eager would run cannot be packaged: {why}") from error
+
+
 def _not_strided(gm: torch.fx.GraphModule) -> torch.layout | None:
     """The layout of a tensor of the graph that is not strided, if there is one. (Fakes of sparse ones are empty.)"""
+    from cuesta.lowering.capture.dynamo_graph import value_of
+
     for module in gm.modules():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            for value in pytree.tree_leaves(node.meta.get("val")):
+            for value in pytree.tree_leaves(value_of(node)):
                 if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
                     return value.layout
     return None
@@ -221,7 +235,11 @@ def _metadata() -> ViewAndMutationMeta:
 
 def _is_hidden(info: Any, given: Any) -> bool:
     """Whether an input changes behind autograd's back. (A leaf that wants a gradient changes in no other way.)"""
-    return (info.is_leaf and given.requires_grad) or info.mutations_hidden_from_autograd or info.mutations_under_no_grad_or_inference_mode
+    return (
+        (info.is_leaf and given.requires_grad)
+        or info.mutations_hidden_from_autograd
+        or info.mutations_under_no_grad_or_inference_mode
+    )
 
 
 def _result(metadata: ViewAndMutationMeta, number: int, before: int) -> Result:

@@ -18,7 +18,6 @@ from cuesta.targets.host.runtime import with_strides
 from cuesta.targets.program import POINTER_ALIGNMENT
 from cuesta.targets.python_functions import define
 
-
 FUNCTIONS = {"__builtins__": {"max": max, "min": min, "abs": abs}, "math": math}
 """What expressions of symbols may call."""
 

@@ -11,6 +11,7 @@ import torch
 from cuesta.packages.graph import PackageError, Plan, Result, View
 from cuesta.packages.sizes import size_text
 
+
 def with_views(plan: Plan, gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> Plan:
     """Notes of results that are views how they lie: the graph is run once more, on fake tensors.
 

@@ -33,9 +33,7 @@ def anew(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def check(loaded: Function, function: Function, inputs: Sequence[torch.Tensor]) -> None:
     """Equal in results, in whether they have a gradient, in what became of inputs, and in gradients."""
     ours, theirs = anew(inputs), anew(inputs)
-    found, expected = (
-        one if isinstance(one, tuple | list) else (one,) for one in (loaded(*ours), function(*theirs))
-    )
+    found, expected = (one if isinstance(one, tuple | list) else (one,) for one in (loaded(*ours), function(*theirs)))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, equal_nan=True)
         assert one.requires_grad == other.requires_grad
@@ -45,8 +43,8 @@ def check(loaded: Function, function: Function, inputs: Sequence[torch.Tensor]) 
         return
     gradients: list[Any] = []
     for results, given in ((found, ours), (expected, theirs)):
-        # Of sin, which tells elements apart.
-        total = sum((torch.view_as_real(y + 0) if y.is_complex() else y).sin().sum() for y in results if y.requires_grad)
+        real = [torch.view_as_real(y + 0) if y.is_complex() else y for y in results if y.requires_grad]
+        total = sum(y.sin().sum() for y in real)  # which tells elements apart
         wanted = [one for one in given if one.requires_grad]
         gradients.append(torch.autograd.grad(total, wanted, allow_unused=True))
     for one, other in zip(*gradients, strict=True):
@@ -159,7 +157,7 @@ def test_an_update_of_one_tensor_twice_whose_size_only_the_data_says(tmp_path: P
         return found * found
 
     x = torch.tensor([1.0, -1, 2])
-    with pytest.raises(PackageError, match="_foreach_add_.Scalar writes to tensors that overlap"):
+    with pytest.raises(PackageError, match="writes to tensors that overlap"):
         packaged(function, (x,), tmp_path)
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), pytest.warns(UserWarning, match="overlap"):
         torch.testing.assert_close(torch.compile(function, backend="cuesta")(x), function(x))
@@ -173,6 +171,21 @@ def test_conditions_with_a_least_size() -> None:
     assert checks.accept([torch.ones(2)]) is None
     with pytest.raises(InputError, match=r"for sizes with min\(s0, 3\) == 3, and here s0 = 2"):
         checks.adapted([torch.ones(2)])
+
+
+def test_draws_in_the_order_of_memory(tmp_path: Path) -> None:
+    """Updates of what lies column by column were put right in graphs of Dynamo's alone."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.bernoulli_(0.5) * 2
+
+    x = torch.rand(6, 5).t()
+    loaded = packaged(function, (x.clone(),), tmp_path)
+    results: list[torch.Tensor] = []
+    for one in (loaded, function):
+        torch.manual_seed(3)
+        results.append(one(x.clone()))
+    assert torch.equal(*results)
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -231,7 +244,7 @@ def test_a_checkpoint_is_seen_through(tmp_path: Path) -> None:
     check(packaged(function, (x,), tmp_path, training=True), function, [x])
 
 
-def test_random_numbers_are_drawn_as_before_packaging_was_tried(tmp_path: Path) -> None:
+def test_the_generator_is_seeded_as_before(tmp_path: Path) -> None:
     generator = torch.random.default_generator
     with pytest.raises(PackageError, match="is given a seed"):
         packaged(seeded, (torch.ones(3),), tmp_path)
@@ -249,6 +262,45 @@ def test_inputs_that_share_what_the_program_changes(tmp_path: Path) -> None:
     x = torch.randn(3, 4)
     with pytest.raises(PackageError, match="inputs that share memory, and a program that changes one of them"):
         packaged(function, (x, torch.randn(3, 4), x.detach()), tmp_path)
+
+
+def written_as_a_list(x: torch.Tensor) -> torch.Tensor:
+    y = x * 3
+    z = y[1:]
+    torch._foreach_mul_([y], 2)
+    return z.sin()
+
+
+def updated_where_nothing_is_dropped(x: torch.Tensor) -> torch.Tensor:
+    y = torch.nn.functional.dropout(x, 0)
+    torch._foreach_div_([x, y.float()], 3)
+    return y + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "training", "said"),
+    [
+        (written_as_a_list, True, "writes to a tensor with a gradient that shares memory"),
+        (updated_where_nothing_is_dropped, False, "writes to tensors that overlap"),
+    ],
+)
+def test_what_shares_memory_or_has_a_gradient_is_known(
+    function: Function, training: bool, said: str, tmp_path: Path
+) -> None:
+    """torch.export notes of values neither: packages had wrong gradients, and wrong values."""
+    with pytest.raises(PackageError, match=said):
+        packaged(function, (torch.randn(4, requires_grad=training),), tmp_path, training=training)
+
+
+def test_what_a_transform_computes_is_no_constant(tmp_path: Path) -> None:
+    def function(x: torch.Tensor) -> Any:
+        y = torch.nn.functional.pad(x, (1, 2))
+        return torch.func.jvp(lambda x: x.sin() * x, (y - y,), (y,))[0], x[x.sum() > 0]
+
+    try:
+        check(packaged(function, (torch.randn(6),), tmp_path), function, [torch.randn(6)])
+    except PackageError as error:
+        assert "takes what it computes for a constant" in str(error)
 
 
 def test_a_loop_that_eager_runs(tmp_path: Path) -> None:
