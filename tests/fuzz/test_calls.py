@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.exc import UncapturedHigherOrderOpError
 from torch.utils._pytree import tree_map_only
 
 import cuesta
+from cuesta.packages.graph import PackageError
+from cuesta.packages.signature import InputError
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
@@ -69,6 +72,45 @@ def test_a_package_that_differs_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(cuesta, "load_package", wrong)
     assert judge(case).kind == "finding" and "of a package" in judge(case).what
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PackageError("no input's size tells what s0 is, of which others are made"), "right"),
+        (PackageError("it would not"), "finding"),
+        (AttributeError("an error from within"), "finding"),
+    ],
+)
+def test_a_package_may_be_refused_for_reasons_that_are_documented(
+    error: Exception, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cuesta, "package", refuses)
+    assert judge(replace(case_with("v1 = x.sin()", results="v1"), packaged=True)).kind == kind
+
+
+def test_a_package_takes_what_it_was_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: Any) -> None:
+        raise InputError("x has the size (3,), and the package is for (3,)")
+
+    monkeypatch.setattr(cuesta, "load_package", lambda path: refuses)
+    case = replace(case_with("v1 = x.sin()", results="v1"), packaged=True)
+    assert judge(case).kind == "finding" and "InputError" in judge(case).what
+
+
+def test_what_programs_before_left_with_dynamo_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300002986: eager's loop refused a stride that was a symbol, because loops of other programs had others."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        if torch._dynamo.config.automatic_dynamic_shapes:
+            raise UncapturedHigherOrderOpError("stride: (1, 1) vs (1, s91)")
+        return x + 1
+
+    call = Call(program, lambda *_: ([torch.ones(3)], []), (1, 1, 1), "")
+    assert torch.equal(call.eager["output"], torch.ones(3) + 1)
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:
