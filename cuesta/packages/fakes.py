@@ -22,8 +22,8 @@ def as_given(value: torch.Tensor, source: Any) -> torch.Tensor:
     if source.is_leaf:
         return plain
     with torch.enable_grad():
-        computed: Any = torch._C._functions.DelayedError("nobody differentiates through an example of an input", 1)
-        return computed(plain)
+        functions: Any = getattr(torch._C, "_functions")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+        return functions.DelayedError("nobody differentiates through an example of an input", 1)(plain)
 
 
 def tell_values(gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> None:

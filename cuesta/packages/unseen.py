@@ -20,6 +20,7 @@ _UNSEEN: dict[Any, str] = {
 }
 """What a model may do with a tensor while it runs that leaves nothing in an exported program (torch 2.11, 2.13)."""
 
+_RANDOM: Any = torch.random
 _SEEN = (
     *("torch._dynamo.", "torch._export.", "torch._functorch.", "torch._higher_order_ops.", "torch._library."),
     "torch.utils.checkpoint._NoopSaveInputs",
@@ -37,8 +38,7 @@ class Seeing(TorchFunctionMode):
         self.drawn: Sequence[Any] = ()
 
     def __enter__(self) -> Any:
-        generator = torch.random.default_generator
-        self.patches.enter_context(_instead(torch.random, "default_generator", _Seeded(generator)))
+        self.patches.enter_context(_instead(_RANDOM, "default_generator", _Seeded(_RANDOM.default_generator)))
         if self.training:
             self.patches.enter_context(_instead(torch.autograd.Function, "apply", classmethod(_apply)))
         self.drawn = _states()
