@@ -82,7 +82,7 @@ def bound(row: Row) -> float:
 
 def bound_asked(row: Row) -> float:
     """The same of what it has after `measure-unsure` has asked the device about it."""
-    times = [row["times"][0], *(row["times"][row["choices"].index(one)] for one in row["asked"])]
+    times = [row["times"][0], *(row["times"][row["choices"].index(one)] for one in row.get("asked", ()))]
     return times[best_of(times)] / row["times"][0] * bound(row)
 
 
@@ -118,7 +118,7 @@ def report(rows: Sequence[Row], path: Path) -> None:
             flush=True,
         )
         mean, most = statistics.geometric_mean(map(bound_asked, good)), max(map(bound_asked, good))
-        asked = sum(bool(row["asked"]) for row in good)
+        asked = sum(bool(row.get("asked")) for row in good)
         print(f"with those {asked} that are asked about as the device answers: {mean:.3f}, {most:.2f} at most")
 
 

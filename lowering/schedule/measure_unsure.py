@@ -31,8 +31,10 @@ Source: a choice: less is no gain to wait for. Of the nests of bert, gpt2, llama
 ASKED = 4
 """Tilings that are timed beside the one that is chosen.
 
-Source: of 24 nests with known faults (H200) those within 1.25 of the best of 70 tilings: 13, then 20 with the first of
-the model's own order, 21 with 2, 22 with 3 and 23 with 4, no two of which have as many elements for a warp.
+Of 24 nests with known faults those within 1.25 of the best of 70 tilings: 13, then 20 with the first of the model's own
+order, 21 with 2, 22 with 3 and 23 with 4, no two of which have as many elements for a warp.
+
+Source: tilings of these nests on an H200 (`make bench-gpu-schedules`).
 """
 
 

@@ -63,6 +63,10 @@ class Watched:
         self._constants = constants
         self._seed = seed
         self._results: list[object] | None = None
+        self._memory_of_arguments: set[int] = set()
+        """The results of the last run that lie in an argument's memory that the program writes to."""
+        self._of_arguments: set[int] = set()
+        """Those of the program as it was at the last check."""
 
     def check(self, program: ModuleOp, *, exact: bool = True, pass_name: str = "") -> None:
         """Compares the program with what it was at the last check. Errors: NotEquivalentError."""
@@ -71,7 +75,10 @@ class Watched:
             return
         if self._inputs is None:
             self._inputs = random_inputs(self._program, self._seed)
-        expected = self._run(self._program) if self._results is None else self._results
+        if self._results is None:
+            self._results = self._run(self._program)
+            self._of_arguments = set(self._memory_of_arguments)
+        expected = self._results
         actual = self._run(program)
         truth: list[object] | None = expected if exact else None
         prefix = f"{pass_name}: " if pass_name else ""
@@ -80,7 +87,10 @@ class Watched:
         main = entry_function(program)
         given = given_results(main)
         told = range(0) if given is None else range(given, len(actual) - len(written_arguments(main)))
+        before, self._of_arguments = self._of_arguments, set(self._memory_of_arguments)
         for position, (ours, theirs) in enumerate(zip(expected, actual, strict=True)):
+            if position in before ^ self._of_arguments and _lie_alike(ours, theirs):
+                continue  # one is the argument, which is written at last; whoever calls makes the result of that
             if truth is None and not _same_to_the_bit(ours, theirs):
                 truth = self._run(self._program, precise=True)  # takes as long as the two others, and is seldom asked
             true = ours if truth is None else truth[position]
@@ -96,7 +106,23 @@ class Watched:
         with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
             torch.manual_seed(self._seed)  # pyright: ignore[reportUnknownMemberType]
             results, written = run_and_write(program, copies, constants=self._constants, precise=precise)
+        changed = {_memory_of(copies[place]) for place in written_arguments(entry_function(program))} - {0}
+        if not precise:
+            places = enumerate(results)
+            self._memory_of_arguments = {place for place, one in places if _memory_of(one) in changed}
         return results + written
+
+
+def _memory_of(value: object) -> int:
+    """Where the memory of a tensor begins; 0 of what has none."""
+    return value.untyped_storage().data_ptr() if isinstance(value, Tensor) else 0
+
+
+def _lie_alike(before: object, after: object) -> bool:
+    """Whether two results are tensors of one type and shape."""
+    if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+        return False
+    return before.shape == after.shape and before.dtype is after.dtype
 
 
 def _copy(value: object) -> object:
