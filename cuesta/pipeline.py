@@ -147,7 +147,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one", where="atomics"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
-    Stage("measure-unsure", "reductions are in parts or are not, nests are final, and none is a kernel yet"),
+    Stage(
+        "measure-unsure",
+        "reductions are in parts or are not, nests are final, and none is a kernel yet",
+        where="tunes",
+    ),
     Stage("nest-products", "what is around a product is final, and neither reduces in parts what it sums nor joins it"),
     Stage("nest-word-products", "as nest-products; and what reads such a product has not been written as a kernel yet"),
     Stage(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cuesta.dump import Dump
     from cuesta.lowering.schedule.tune_kernels import Question
     from cuesta.pipeline import Stage
-    from cuesta.tuning import Tuner
 
 
 def run_stages(
@@ -123,32 +122,34 @@ def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
     return remaining_stages(module, every)
 
 
+def can_ask() -> bool:
+    """Whether there is a device, and nobody records what is launched on it just now."""
+    import torch
+
+    return torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing()
+
+
 @contextmanager
 def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Iterator[None]:
     """The `with` block in which stages that ask a device run, if there are any and it may be asked. A dump gets what
     was measured.
     """
-    from cuesta.lowering.schedule.tune_kernels import measuring
-
     labels = {stage.label for stage in stages}
-    asks = "tune-kernels" in labels or ("measure-unsure" in labels and options.measure_unsure)
+    asks = "tune-kernels" in labels or ("measure-unsure" in labels and options.measure_unsure and can_ask())
     if not asks or options.target != "device":
         yield
         return
-    tuner: Tuner | None = None
+    from cuesta.dialects.core.tracing import untraced
+    from cuesta.lowering.schedule.tune_kernels import measuring
+    from cuesta.tuning import tuner_for
+
+    tuner = tuner_for(options, stages)
 
     def measure(questions: Sequence[Question]) -> Sequence[Sequence[float]]:
-        from cuesta.dialects.core.tracing import untraced
-        from cuesta.tuning import can_ask, tuner_for
-
-        nonlocal tuner
-        if not options.tunes and not can_ask():
-            return [[0.0] * len(question) for question in questions]
-        tuner = tuner or tuner_for(options, stages)
         with untraced():
             return tuner(questions)
 
     with measuring(measure):
         yield
-    if dump is not None and tuner is not None and tuner.log:
+    if dump is not None and tuner.log:
         dump.text("tuning.txt", "\n".join(tuner.log))

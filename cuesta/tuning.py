@@ -173,13 +173,6 @@ def unfit(modules: Sequence[ModuleOp]) -> set[ModuleOp]:
     return {owners[name] for build in builds for name in build.finish()}
 
 
-def can_ask() -> bool:
-    """Whether there is a device, and nobody records what is launched on it just now."""
-    import torch
-
-    return torch.cuda.is_available() and not torch.cuda.is_current_stream_capturing()
-
-
 def tuner_for(options: Options, stages: Sequence[Stage]) -> Tuner:
     """The tuner of a compilation whose stages these are."""
     labels = [stage.label for stage in stages]

@@ -13,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from xdsl.dialects.builtin import ModuleOp
 
+import cuesta.staging
 import cuesta.tuning
 from cuesta.compiler import compile_module
 from cuesta.dialects import loops
@@ -26,7 +27,8 @@ from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.options import Options
 from cuesta.pipeline import default_stages
 from cuesta.record import CompileRecord
-from cuesta.tuning import Timings, Tuner, arguments_of, can_ask, tuner_for
+from cuesta.staging import can_ask
+from cuesta.tuning import Timings, Tuner, arguments_of, tuner_for
 from tests.support.triton_interpreter import on_cuda, parse
 
 EXP = """
@@ -235,7 +237,7 @@ def test_what_a_nest_has_is_asked_about_by_default_where_the_model_is_not_sure(
         (True, {"measure_unsure": False}, 0),
         (True, {"target": "reference"}, 0),
     ):
-        monkeypatch.setattr(cuesta.tuning, "can_ask", lambda there=there: there)
+        monkeypatch.setattr(cuesta.staging, "can_ask", lambda there=there: there)
         clock = Clock(9.0, 1.0, 8.0, 7.0, 7.0)
         monkeypatch.setattr(cuesta.tuning, "cuda_timer", clock)
         dump = Dump.create(str(here / "dumps"), "inference")
@@ -264,7 +266,7 @@ def test_what_is_timed_is_no_part_of_the_trace(monkeypatch: pytest.MonkeyPatch, 
     install(monkeypatch)
     monkeypatch.setattr(cuesta.tuning, "arguments_of", lambda program: [])
     monkeypatch.setattr(measure_unsure, "DOUBTED", -100.0)
-    monkeypatch.setattr(cuesta.tuning, "can_ask", lambda: True)
+    monkeypatch.setattr(cuesta.staging, "can_ask", lambda: True)
     traces: list[object] = []
     asked = Tuner.to_host
 
