@@ -60,7 +60,7 @@ _BOTTOM = (
 
 def erf(text: VectorText, x: str) -> str:
     """erf |x| = Σ c_k·r^k with r = |x| - n·h and coefficients from a table by n; the sign of x"""
-    if not text.avx512:
+    if not text.has_look_up:
         return _rational_erf(text, x)
     size = text.at_most(text.intrinsic("fabs", x), 3.99)
     numbered = text.multiply_add(size, text.constant(1 / _STEP), text.constant(_ROUNDER))

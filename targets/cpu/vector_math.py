@@ -16,7 +16,7 @@ from cuesta.targets.cpu import error_function, hyperbolic, polynomials
 from cuesta.targets.cpu.features import HostFeatures, host_features
 from cuesta.targets.cpu.libraries import SLEEF_SUFFIX, scalar_symbol, sleef_symbol
 from cuesta.targets.cpu.vector_text import VectorText, vector_type
-from cuesta.targets.cpu.x86_instructions import has_avx512
+from cuesta.targets.cpu.x86_instructions import has_avx512, has_look_up
 
 
 class MathFunction(NamedTuple):
@@ -71,7 +71,7 @@ ACCURACY_ULP: dict[str, float] = {
     "asinh": 3.0,
     "cos": 2.0,
     "cosh": 2.0,
-    "erf": 5.5,  # 2.5 with AVX-512
+    "erf": 5.5,  # 2.5 with AVX2
     "exp": 1.0,
     "exp2": 1.0,
     "expm1": 2.0,
@@ -120,7 +120,7 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
         return _near_or_far(name, lanes, features)
     if inline is None:
         return _library_function(name, dtype, lanes, features, "alwaysinline")
-    text = VectorText(dtype, lanes, avx512=has_avx512(features))
+    text = VectorText(dtype, lanes, avx512=has_avx512(features), avx2=has_look_up(features))
     if name not in _LIBRARY_FOR_LARGE_ANGLES:
         result = inline(text, "%x")
         return _define(name, text, f"  ret {text.real} {result}", set())

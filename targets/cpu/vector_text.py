@@ -29,11 +29,13 @@ class VectorText:
     type is `self.real` (floats), `self.integer` (integers of the same width) or `self.boolean`.
     """
 
-    def __init__(self, dtype: str, lanes: int, *, avx512: bool = False) -> None:
+    def __init__(self, dtype: str, lanes: int, *, avx512: bool = False, avx2: bool = False) -> None:
         self.dtype = dtype
         self.lanes = lanes
         self.avx512 = avx512 and dtype == "f32"
         """Whether the instructions of `x86_instructions` may be used."""
+        self.has_look_up = (avx512 or avx2) and dtype == "f32"
+        """Whether `x86_instructions.look_up` may be."""
         self.element = _FLOAT_OF[dtype]
         self.integer_element = _INTEGER_OF[dtype]
         self.real = vector_type(self.element, lanes)

@@ -1,4 +1,4 @@
-"""Instructions of AVX-512 that LLVM has no portable name for, on any number of lanes.
+"""Instructions of AVX-512, and one of AVX2, that LLVM has no portable name for, on any number of lanes.
 
 Each function takes a `VectorText` of f32 and cuts its values up into registers; a value narrower than a register is
 padded. They give the same result for every number of lanes.
@@ -17,6 +17,11 @@ _NEEDED = ("avx512f", "avx512vl", "avx512dq")
 def has_avx512(features: HostFeatures) -> bool:
     """Whether `reciprocal_estimate`, `scale` and `any_denormal` exist."""
     return features.triple.startswith("x86_64") and features.has(*_NEEDED)
+
+
+def has_look_up(features: HostFeatures) -> bool:
+    """Whether `look_up` exists."""
+    return features.triple.startswith("x86_64") and features.has("avx2")
 
 
 def has_bf16_rounding(features: HostFeatures) -> bool:
@@ -54,16 +59,30 @@ def scale(text: VectorText, x: str, exponent: str) -> str:
 
 
 def look_up(text: VectorText, table: Sequence[float], index: str) -> str:
-    """table[k] for the number k in the low 4 bits of each lane of `index`, a float; 16 entries (vpermps)."""
-    symbol = "@llvm.x86.avx512.permvar.sf.512"
-    bits = ", ".join(f"float {float_constant(value, 'f32')}" for value in table)
+    """table[k] for the number k in the low 4 bits of each lane of `index`, a float; 16 entries (vpermps).
+
+    A register of AVX2 holds half a table: both are looked up in by the low 3 bits, and the fourth chooses.
+    """
+    size = 16 if text.avx512 else 8
+    symbol = "@llvm.x86.avx512.permvar.sf.512" if text.avx512 else "@llvm.x86.avx2.permps"
+    parts = [table[start : start + size] for start in range(0, 16, size)]
+    constants = [", ".join(f"float {float_constant(value, 'f32')}" for value in part) for part in parts]
 
     def one(register: str, width: int, values: list[str]) -> str:
-        text.declarations.add(f"declare {register} {symbol}({register}, <{width} x i32>)")
-        places = text.line(f"bitcast {register} {values[0]} to <{width} x i32>")
-        return text.line(f"call {register} {symbol}({register} <{bits}>, <{width} x i32> {places})")
+        integers = f"<{width} x i32>"
+        text.declarations.add(f"declare {register} {symbol}({register}, {integers})")
+        places = text.line(f"bitcast {register} {values[0]} to {integers}")
+        found = [
+            text.line(f"call {register} {symbol}({register} <{bits}>, {integers} {places})") for bits in constants
+        ]
+        if len(found) == 1:
+            return found[0]
+        # The bit becomes a sign, which is what the instruction that chooses asks.
+        moved = text.line(f"shl {integers} {places}, splat (i32 28)")
+        upper = text.line(f"icmp slt {integers} {moved}, zeroinitializer")
+        return text.line(f"select <{width} x i1> {upper}, {register} {found[1]}, {register} {found[0]}")
 
-    return _by_registers(text, [index], one, narrowest=16)
+    return _by_registers(text, [index], one, narrowest=size, widest=size)
 
 
 def any_denormal(text: VectorText, x: str) -> str:
@@ -105,9 +124,10 @@ def _by_registers(
     one: Callable[[str, int, list[str]], str],
     result: str = "float",
     narrowest: int = 4,
+    widest: int = 16,
 ) -> str:
     """Applies `one(register type, width, values)` to whole registers and joins the results."""
-    width = max(narrowest, min(16, 1 << (text.lanes - 1).bit_length()))
+    width = max(narrowest, min(widest, 1 << (text.lanes - 1).bit_length()))
     register = vector_type("float", width)
     if text.lanes == width:
         return one(register, width, values)

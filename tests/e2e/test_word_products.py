@@ -155,7 +155,8 @@ def test_memory_that_begins_anywhere() -> None:
 
 
 def test_what_is_no_word_is_a_librarys() -> None:
-    for a, b in ((narrow(64, 33), narrow(33, 32)), (narrow(64, 32), narrow(32, 40)), (narrow(3, 32), narrow(32, 64))):
+    """Thirty-four columns fill whole vectors of no machine."""
+    for a, b in ((narrow(64, 33), narrow(33, 32)), (narrow(64, 32), narrow(32, 34)), (narrow(3, 32), narrow(32, 64))):
         torch._dynamo.reset()
         assert_close_to_float64(compiled_of(torch.mm), torch.mm, [a, b])
     assert library_calls() == 3

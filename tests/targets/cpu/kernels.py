@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from cuesta.targets.cpu import jit, machine_code
+from cuesta.targets.cpu.features import HostFeatures
 from cuesta.targets.cpu.vector_math import TWO_ARGUMENTS, MathFunction, math_function
 from cuesta.targets.cpu.vector_text import vector_type
 
@@ -54,9 +55,13 @@ def call(
     return out
 
 
-def load_math_functions(names: Sequence[str], dtype: str, lanes: int) -> Callable[..., torch.Tensor]:
-    """One module with all functions; the result is called as `f(name, *inputs)`."""
-    functions = {name: math_function(name, dtype, lanes) for name in names}
+def load_math_functions(
+    names: Sequence[str], dtype: str, lanes: int, features: HostFeatures | None = None
+) -> Callable[..., torch.Tensor]:
+    """One module with all functions; the result is called as `f(name, *inputs)`. With `features`, they are written with
+    the instructions of such a machine, which this one must have.
+    """
+    functions = {name: math_function(name, dtype, lanes, features) for name in names}
     loaded = machine_code.load_object(
         jit.compile_module(module_of(functions, dtype, lanes), verify=True), [f"run.{n}" for n in names]
     )

@@ -11,7 +11,7 @@ import torch
 from cuesta.dialects import elem
 from cuesta.targets.cpu import vector_math
 from cuesta.targets.cpu.features import describe, host_features
-from cuesta.targets.cpu.x86_instructions import has_avx512
+from cuesta.targets.cpu.x86_instructions import has_look_up
 from tests.targets.cpu.kernels import DTYPES, load_math_functions
 
 Apply = Callable[..., torch.Tensor]
@@ -96,10 +96,22 @@ def test_saturating_functions_stay_in_range(name: str, apply_f32: Apply) -> None
     assert ends.tolist() == [1.0, 0.0 if name == "sigmoid" else -1.0]
 
 
-@pytest.mark.skipif(not has_avx512(host_features()), reason="the table needs AVX-512")
+@pytest.mark.skipif(not has_look_up(host_features()), reason="the table needs AVX2")
 def test_erf_by_table_is_closer(apply_f32: Apply) -> None:
     x = torch.cat([torch.linspace(-4, 4, 1 << 20), all_patterns()])
     assert float(torch.nan_to_num(ulp_errors(apply_f32("erf", x), torch.erf(x.double()))).max()) <= 2.5
+
+
+@pytest.mark.skipif(not has_look_up(host_features()), reason="the table needs AVX2")
+def test_a_table_in_two_registers_is_the_table_in_one() -> None:
+    """As on a machine that has AVX2 only; whatever the number of lanes."""
+    of_halves = describe(host_features().triple, dict.fromkeys(("avx", "avx2", "fma"), True))
+    x = torch.cat([torch.linspace(-5, 5, 80 * 41), edges(), torch.zeros(-len(edges()) % 80)])
+    truth = torch.erf(x.double())
+    results = [load_math_functions(["erf"], "f32", lanes, of_halves)("erf", x) for lanes in (1, 2, 5, 8, 16)]
+    assert float(torch.nan_to_num(ulp_errors(results[0], truth)).max()) <= 2.5
+    for result in (*results[1:], load_math_functions(["erf"], "f32", 16)("erf", x)):
+        assert torch.equal(result.nan_to_num(7.0), results[0].nan_to_num(7.0))
 
 
 @pytest.mark.parametrize("name", ["pow", "atan2"])

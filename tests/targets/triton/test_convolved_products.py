@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -170,6 +171,18 @@ CASES: dict[str, tuple[Function, Sequence[Callable[[], Tensor]]]] = {
 }
 
 
+KEPT = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+"""Whether convolutions of volumes store channels last where channels lie last, as on CUDA: oneDNN's do, and it has some
+for bf16 where the machine has AVX-512; torch's own store them first, and what is captured here is captured on the CPU.
+"""
+
+
+def named(cases: Iterable[str]) -> list[Any]:
+    """The names of cases, to go through: "of three" where it is captured as on CUDA."""
+    marks = pytest.mark.skipif(not KEPT, reason="torch's own convolution of volumes stores channels first")
+    return [pytest.param(name, marks=[marks] if name == "of three" else []) for name in cases]
+
+
 def inputs_of(name: str) -> list[Tensor]:
     torch.manual_seed(0)
     return [make() for make in CASES[name][1]]
@@ -225,13 +238,13 @@ def check_the_kernel(name: str, function: Function, inputs: Sequence[Tensor]) ->
         assert found.passes, str(found)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", named(CASES))
 def test_the_nest_means_the_same(name: str, always: None) -> None:
     check_the_nest(CASES[name][0], inputs_of(name))
 
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", named(CASES))
 @pytest.mark.every(2)
 def test_numerics(name: str, always: None) -> None:
     check_the_kernel(name, CASES[name][0], inputs_of(name))

@@ -32,6 +32,7 @@ from tests.targets.triton.test_convolved_products import (
     check_the_kernel,
     check_the_nest,
     last,
+    named,
     until,
     weight,
 )
@@ -170,13 +171,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(product_plans, "_is_in_steps", lambda *_: True)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", named(CASES))
 def test_the_nest_means_the_same(name: str, always: None) -> None:
     check_the_nest(CASES[name][0], inputs_of(name))
 
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", named(CASES))
 @pytest.mark.every(2)
 def test_numerics(name: str, always: None) -> None:
     check_the_kernel(name, CASES[name][0], inputs_of(name))
