@@ -373,6 +373,7 @@ class Compilers:
                 refuse_lost_tokens,
                 refuse_moved_updates,
                 view_the_inputs,
+                views_of_parts,
             )
             from cuesta.saved_results import (
                 count_visible_results,
@@ -412,6 +413,7 @@ class Compilers:
 
                 mark_frozen(gm, self.inputs, captures=self.options.captures)
             subclass_parts = computed_parts(gm) if self.of_subclasses and kind != "backward" else ()
+            seen_parts = views_of_parts(gm, subclass_parts)
             try:
                 compiled, parts = self._captured(gm, record)
             except Exception as error:
@@ -420,7 +422,7 @@ class Compilers:
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)
             compiled = unwatched(given_plain(given_memory(compiled, flipped), plain), gm)
-            compiled = counting_apart(compiled, subclass_parts)
+            compiled = counting_apart(compiled, subclass_parts, seen_parts)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))

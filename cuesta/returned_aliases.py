@@ -100,10 +100,33 @@ def computed_parts(gm: GraphModule) -> Sequence[int]:
     ]
 
 
-def counting_apart(function: Callable[[list[Any]], Any], parts: Sequence[int]) -> Callable[[list[Any]], Any]:
+def views_of_parts(gm: GraphModule, parts: Sequence[int]) -> Sequence[tuple[int, int]]:
+    """The positions of plain results that are views of a part as autograd knows it, each beside that of the part: what
+    is made of `DTensor.to_local`, `full_tensor`, which give the part seen in its own sizes.
+
+    Near miss: what an operator on the subclass has made of the part, and is read as a whole: t(part), then seen.
+    """
+    results = cast("Any", gm.graph.output_node().args[0])
+    places = {results[position]: position for position in parts}
+    found: list[tuple[int, int]] = []
+    for position, one in enumerate(results if parts else ()):
+        if getattr(one, "op", "placeholder") == "placeholder" or one in places:
+            continue
+        view = one
+        while is_view(view) and view.args[0] not in places:
+            view = view.args[0]
+        if is_view(view) and view.meta["val"].shape == view.args[0].meta["val"].shape:
+            found.append((position, places[view.args[0]]))
+    return found
+
+
+def counting_apart(
+    function: Callable[[list[Any]], Any], parts: Sequence[int], seen: Sequence[tuple[int, int]] = ()
+) -> Callable[[list[Any]], Any]:
     """A function whose results at these positions count their own changes, also one that is a view of another. So it
     is in eager with what tensor subclasses are made of: operators on parts are called below autograd. AOTAutograd calls
-    the graph above it, where what is written to one part would be a change of all (torch 2.11, 2.13).
+    the graph above it, where what is written to one part would be a change of all (torch 2.11, 2.13). Those at the
+    positions of `seen` count with the part beside it, which they are views of (`views_of_parts`).
 
     Near miss: a part that is given back, which is the same object.
     """
@@ -118,6 +141,10 @@ def counting_apart(function: Callable[[list[Any]], Any], parts: Sequence[int]) -
             one = made[position]
             if isinstance(one, torch.Tensor) and one._is_view():
                 made[position] = one.data
+        for position, part in seen:
+            view, base = made[position], made[part]
+            if view.dtype == base.dtype and view.untyped_storage()._cdata == base.untyped_storage()._cdata:
+                made[position] = base.as_strided(view.shape, view.stride(), view.storage_offset())
         return made
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -811,6 +811,16 @@ FOUND: dict[str, Case] = {
         ["for one in torch.unsafe_chunk(x, 2, 0):\n    one.mul_(2)", "y.unsafe_split(1)[0].zero_()"],
         "(x.sin(), y * 2)", [(2, 1, 3), (1, 1, 1)], {}, "",
     ),
+    "400013476": Case(
+        ["x = distributed(numbers(78, torch.float32, a, b), None)"], ["x"], [],
+        ["v1 = x * 2", "v2 = v1.t()", "v3 = v2.full_tensor()", "v4 = v1.t().to_local()", "v5 = v2.to_local()[1:]"],
+        "(v3, v2, v4, v5)",
+        [(2, 3, 1), (4, 5, 1)], {}, "",
+    ),
+    "400013476, with gradients": Case(
+        ["x = distributed(numbers(78, torch.float32, a, b).requires_grad_(), None)"], ["x"], [],
+        ["v1 = x * 2", "v2 = v1.t()", "v3 = v2.full_tensor()"], "(v3, v2)", [(2, 3, 1), (4, 5, 1)], {}, "all",
+    ),
     "150005677": Case(
         ["x = Pair(numbers(0, torch.float32, a), numbers(0, torch.float32, a) + 1)"], ["x"], [],
         ["v1 = x.unflatten(0, (-1, 1)).float()",
@@ -1437,7 +1447,7 @@ of an input before it is given data, how many numbers there are in nothing, func
 subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
 a subclass that lies otherwise than its operator says, a bit between an operator of a user's and what it writes to,
 what is no view of a result, a hook of what is one object in two results,
-parts of subclasses that count changes apart.
+parts of subclasses that count changes apart, and what is a view of one.
 """
 
 
