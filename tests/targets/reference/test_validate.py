@@ -76,6 +76,32 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
     assert torch.equal(x, torch.zeros(4))
 
 
+def test_a_result_that_is_an_argument_in_one_of_two_programs(parse):
+    """It may be what the argument was, or becomes: whoever calls makes it of the argument. Anything else is wrong."""
+
+    def module(of_result: str, result: str = "%0"):
+        return parse(
+            f"""
+func.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    attributes {{aten.writes_to = [0]}} {{
+  %0 = {of_result} : (tensor<4xf32>) -> tensor<4xf32>
+  func.return {result}, %y : tensor<4xf32>, tensor<4xf32>
+}}"""
+        )
+
+    argument = module("aten.clone.default(%x)", "%x")
+    for same in ("aten.clone.default(%x)", "aten.clone.default(%y)"):
+        check_equivalent(argument, module(same))
+        check_equivalent(module(same), argument)
+    for other in ("aten.neg.default(%x)", "aten.neg.default(%y)"):
+        with pytest.raises(NotEquivalentError, match="result 0 is not the same"):
+            check_equivalent(argument, module(other))
+        with pytest.raises(NotEquivalentError, match="result 0 is not the same"):
+            check_equivalent(module(other), argument)
+    with pytest.raises(NotEquivalentError):
+        check_equivalent(module("aten.clone.default(%x)"), module("aten.clone.default(%y)"))
+
+
 def test_random_inputs(parse):
     type_ = "tensor<?x?xbf16, #aten.layout<sizes = [s0, s1], strides = [1, s0]>>"
     module = parse(
