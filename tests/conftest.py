@@ -30,6 +30,7 @@ from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.opt import parse_module, run_captured, split_input
 from tests.support.selection import choose
+from tests.support.turns import take_turns, whose_turn
 
 # A program from an earlier run would hide a bug. Tests of the cache turn it on, in a folder of their own.
 os.environ["CUESTA_CACHE"] = "0"
@@ -76,9 +77,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is long as slow, and what is one of many as thorough."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what is long as slow, and what is one of many, or whose turn it is not, as thorough."""
     choose(items)
+    take_turns(items, whose_turn(config.args))
     for item in items:
         if is_long(item.path):
             item.add_marker(pytest.mark.slow)

@@ -1,4 +1,4 @@
-"""What is left to `make test-thorough` is like what stays."""
+"""What is left to `make test-thorough` is like what stays, or its turn comes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
+from tests.support import turns
 from tests.support.selection import covering
 
 pytest_plugins = ["pytester"]
@@ -56,3 +57,56 @@ def test_what_is_run_and_by_whom(pytester: pytest.Pytester) -> None:
     assert sorted(ids("-m", "not thorough")) == sorted(stay)
     assert len(ids("-m", "thorough")) == 14 - len(stay)
     assert ids("test_what_is_run_and_by_whom.py::test_every[1]", "-m", "not thorough") == ["test_every[1]"]
+
+
+LONG = """
+import pytest
+
+@pytest.mark.parametrize("a", range(30))
+def test_long(a): pass
+
+def test_short(): pass
+"""
+
+
+def test_what_is_long_takes_turns(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    (listed := pytester.path / "long_tests.txt").write_text("# long\ntests/test_it.py::test_long\n", encoding="utf-8")
+    monkeypatch.setattr(turns, "LONG", listed)
+    pytester.makeconftest(
+        "from tests.support import turns\n"
+        "def pytest_collection_modifyitems(config, items): turns.take_turns(items, turns.whose_turn(config.args))"
+    )
+    file = pytester.mkdir("tests") / "test_it.py"
+    file.write_text(LONG, encoding="utf-8")
+
+    def ids(turn: str, *arguments: str) -> set[str]:
+        monkeypatch.setenv("TURN", turn)
+        said = pytester.runpytest("--collect-only", "-q", "-m", "not thorough", *arguments).outlines
+        return {line for line in said if "::" in line}
+
+    parts = [ids(str(turn)) for turn in range(turns.TURNS)]
+    whole = ids("all")
+    assert len(whole) == 31 and set[str]().union(*parts) == whole
+    assert set[str].intersection(*parts) == {"tests/test_it.py::test_short"}
+    assert sum(map(len, parts)) == 30 + turns.TURNS and min(map(len, parts)) > 4
+    assert ids("0", "tests/test_it.py") == whole
+    assert len(ids("0", *(one for one in sorted(parts[1]) if "long" in one))) == len(parts[1]) - 1
+
+
+def test_whose_turn_it_is() -> None:
+    assert {turns.turn_of(bytes([number]), None) for number in range(40)} == set(range(turns.TURNS))
+    assert turns.turn_of(b"", "all") is None and turns.turn_of(b"", "2") == 2
+    with pytest.raises(pytest.UsageError, match="TURN=3: all, or a number below 3"):
+        turns.turn_of(b"", "3")
+
+
+def test_what_is_listed_as_long_exists() -> None:
+    listed = [one for one in turns.LONG.read_text(encoding="utf-8").splitlines() if not one.startswith("#")]
+    assert len(listed) > 500 and listed == sorted(set(listed))
+    root = turns.CHANGELOG.parent
+    for file in sorted({one.partition("::")[0] for one in listed}):
+        assert (root / file).is_file(), f"{file}: write the list anew (scripts/long_tests.py)"
+    for one in listed:
+        file, _, name = one.partition("::")
+        text = (root / file).read_text(encoding="utf-8") if file.endswith(".py") else f"def {name}("
+        assert f"def {name.rpartition('::')[2]}(" in text, f"{one}: write the list anew (scripts/long_tests.py)"

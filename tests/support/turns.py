@@ -1,0 +1,53 @@
+"""What takes long takes turns: of the tests that `long_tests.txt` names, `make test` runs a third, another one whenever
+the changelog has changed, and `make test-thorough` the others.
+
+The suite has twenty minutes on two cores, also on slow ones. Who names a file or a test gets all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+TURNS = 3
+"""Of how many tests one runs.
+
+Source: 2003 s on two cores of a Zen 3 without turns, of which three quarters are in tests of half a second or more.
+"""
+LONG = Path(__file__).with_name("long_tests.txt")
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+
+
+def turn_of(text: bytes, asked: str | None) -> int | None:
+    """Whose turn it is at a changelog; what `TURN` says instead, if anything; None where all run (`TURN=all`).
+
+    Errors: `pytest.UsageError` where it says something else.
+    """
+    if not asked:
+        return zlib.crc32(text) % TURNS
+    if asked == "all":
+        return None
+    if asked not in map(str, range(TURNS)):
+        raise pytest.UsageError(f"TURN={asked}: all, or a number below {TURNS}")
+    return int(asked)
+
+
+def whose_turn(arguments: Sequence[str]) -> int | None:
+    """The turn of a run of pytest with these arguments; None where every test runs."""
+    if any("::" in one or one.endswith((".py", ".mlir")) for one in arguments):
+        return None
+    return turn_of(CHANGELOG.read_bytes(), os.environ.get("TURN"))
+
+
+def take_turns(items: Iterable[pytest.Item], turn: int | None) -> None:
+    """Marks as `thorough` what is long and whose turn it is not."""
+    if turn is None:
+        return
+    long = {line for line in LONG.read_text(encoding="utf-8").splitlines() if not line.startswith("#")}
+    for item in items:
+        if item.nodeid.partition("[")[0] in long and zlib.crc32(item.nodeid.encode()) % TURNS != turn:
+            item.add_marker(pytest.mark.thorough)
