@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Writes tests/support/long_tests.txt: the tests that take turns (tests/support/turns.py), of what pytest said.
 
-    TURN=all make test PYTEST_ARGS="--durations=0 --durations-min=0.05" > suite.txt; scripts/long_tests.py suite.txt
+TURN=all make test PYTEST_ARGS="--durations=0 --durations-min=0.05" > suite.txt; scripts/long_tests.py suite.txt
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ def look_up(text: VectorText, table: Sequence[float], index: str) -> str:
         integers = f"<{width} x i32>"
         text.declarations.add(f"declare {register} {symbol}({register}, {integers})")
         places = text.line(f"bitcast {register} {values[0]} to {integers}")
-        found = [
-            text.line(f"call {register} {symbol}({register} <{bits}>, {integers} {places})") for bits in constants
-        ]
+        found = [text.line(f"call {register} {symbol}({register} <{bits}>, {integers} {places})") for bits in constants]
         if len(found) == 1:
             return found[0]
         # The bit becomes a sign, which is what the instruction that chooses asks.

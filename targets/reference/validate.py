@@ -64,8 +64,7 @@ class Watched:
         self._seed = seed
         self._results: list[object] | None = None
         self._found: dict[int, Tensor] = {}
-        """The results of the last run that lie in an argument's memory that the program writes to: what lay there before.
-        """
+        """The results of the last run that lie in memory of an argument which is written to: what lay there before."""
         self._earlier: dict[int, Tensor] = {}
         """Those of the program as it was at the last check."""
 

@@ -66,7 +66,8 @@ def check_call(
 
     16-bit floats are compared loosely: they are rounded fewer times than in eager, and float64 is their judge. So are
     gradients of all floats where float64 is to judge them (`judged`): sums of many terms in another order, of which a
-    library's depends on the machine. Without `unit_strides`, the strides of dimensions of size 1 do not count (AOTAutograd's views replayed on another
+    library's depends on the machine.
+    Without `unit_strides`, the strides of dimensions of size 1 do not count (AOTAutograd's views replayed on another
     size than they were traced with have others than eager's); without `strides`, none do, nor offsets (what is written
     to lies as AOTAutograd's functional operators say, which is not always as eager's in-place ones leave it).
     """
