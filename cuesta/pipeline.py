@@ -58,6 +58,7 @@ class Stage:
 
 STAGES: tuple[Stage, ...] = (
     Stage("accumulate-products", "a sum of products is seen here; below, it is a nest that reads two calls"),
+    Stage("widen-products", "sums of products are one call, and casts around calls are nests that fuse with others"),
     Stage("aten-to-loops", "say what every op computes and where it reads; the rest becomes calls", begins=LOOPS),
     Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
     Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
@@ -232,7 +233,7 @@ def default_stages(
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
         left_out |= {"align-products", "multiply-patches", "choose-products", "choose-libraries"}
-        left_out |= {"nest-products", "nest-word-products"}
+        left_out |= {"nest-products", "nest-word-products", "widen-products"}
     if emulate_precision_casts or not relax_accuracy:
         left_out |= {"relax-accuracy", "shorten-walks"}
     return tuple(

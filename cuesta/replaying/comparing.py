@@ -38,10 +38,12 @@ INEXACT = frozenset(
         "split-reductions",
         "split-walks",
         "sum-columns-with-rows",
+        "widen-products",
     }
 )
 """The passes that may change roundings. `aten-to-loops` compares our formulas with eager's kernels, `assign-layouts`
-has libraries add up in the order of another layout, the last two round each part of a sum; the others are policy.
+has libraries add up in the order of another layout, `split-walks` and `sum-columns-with-rows` round each part of a sum;
+the others are policy.
 
 All other passes are compared bit by bit: they regroup sums at most, which the interpreter adds up in float64.
 """

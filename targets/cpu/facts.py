@@ -39,10 +39,50 @@ Source: as of PRODUCTS_BF16: 1.01 to 1.14 (256x256x256 1.10, 64x64x64 1.24).
 """
 
 
+WIDE = 6.0
+"""How many times as fast PyTorch multiplies matrices and convolves in f32, with the casts there and back, as in bf16 or
+f16, where oneDNN has no kernels for them.
+
+Source: one thread of an EPYC (Zen 3), torch 2.13, beside other processes: rows by the rows of a matrix 5.6 to 8.6 (512,
+128 and 64 rows; 4 rows of 1024x1024 1.0 to 1.5, one row 0.6 to 0.8), by its columns 7 to 65, gradients of weights 4 to
+16, batches of 64x64 13 to 16, convolutions 7 to 100, their gradients 2.5 to 9.
+"""
+_NARROW = {"wide_bf16": "_is_mkldnn_bf16_supported", "wide_f16": "_is_mkldnn_fp16_supported"}
+"""By fact, what torch asks to know whether oneDNN has kernels for such numbers. (torch 2.11, 2.13)"""
+
+
+def facts_of_wide_products() -> dict[str, float]:
+    """How many times as fast the library that PyTorch calls is with f32 as with narrower floats, in the words of a
+    machine; nothing where it has kernels for them.
+    """
+    import torch
+
+    mkldnn = torch.backends.mkldnn
+    if mkldnn.is_available() and mkldnn.enabled:
+        return {name: WIDE for name, asked in _NARROW.items() if not getattr(torch.ops.mkldnn, asked)()}
+    return dict.fromkeys(_NARROW, WIDE)
+
+
+BYTES = 12.0
+"""How many times as fast as PyTorch our kernels multiply matrices of int8 on an x86 processor without instructions for
+them: it multiplies them one by one, and we add up shifted words.
+
+Source: 6 products of 64 to 1024, one thread of an EPYC (Zen 3), torch 2.13, in turns, beside other processes: 13 to 22,
+64x64x64 3.6.
+"""
+
+
+def _has_bytes() -> bool:
+    """Whether the processor has some instruction that multiplies bytes and adds them up."""
+    return any(host_features().has(name) for name in ("avx512f", "avxvnni", "avxvnniint8", "amx-int8"))
+
+
 def facts_of_products() -> dict[str, float]:
     """How many times as fast as the library that PyTorch calls our kernels multiply matrices of f32, and of narrower
     numbers where the machine has the instructions; nothing where nobody measured it.
     """
+    if host_features().has("avx2") and not _has_bytes():
+        return {"products_i8": BYTES}
     if not host_features().has("avx512f", "sse4a"):
         return {}
     narrow = {"products_bf16": ("bf16", PRODUCTS_BF16), "products_i8": ("i8", PRODUCTS_I8)}
@@ -66,4 +106,5 @@ def facts_of_onednn() -> dict[str, float]:
 
 def facts() -> dict[str, int | float]:
     """The lanes of its vectors, and how fast its libraries are."""
-    return {"lanes": host_features().f32_lanes, **facts_of_products(), **facts_of_onednn()}
+    libraries = {**facts_of_products(), **facts_of_onednn(), **facts_of_wide_products()}
+    return {"lanes": host_features().f32_lanes, **libraries}

@@ -12,9 +12,13 @@ from torch import Tensor, nn
 
 import cuesta
 from cuesta.targets.cpu import emit_dot, facts
+from cuesta.targets.cpu.features import describe
 from cuesta.testing import assert_close_to_float64
+from cuesta.transforms.products import nest_word_products
 
 pytestmark = pytest.mark.slow
+WAS_SAID = facts.facts_of_products
+"""What is said of this machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -353,3 +357,30 @@ def test_nobody_said_that_they_are_faster(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(facts, "facts_of_products", dict)
     compiled_of(torch.mm)(narrow(256, 128), narrow(128, 64))
     assert library_calls() == 1
+
+
+def test_where_the_library_has_no_such_instructions_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy may be as large as it likes then."""
+    a, b = small(8, 1024), small(1040, 1024)
+    for rate, calls in ((1.1, 1), (12.0, 1)):
+        monkeypatch.setattr(facts, "facts_of_products", lambda rate=rate: {"products_i8": rate})
+        monkeypatch.setattr(nest_word_products, "MOST_COPIED", 1 << 19)
+        torch._dynamo.reset()
+        assert torch.equal(compiled_of(torch.ops.aten._int_mm.default)(a, b.t()), (a.long() @ b.t().long()).int())
+        assert library_calls() == calls
+
+
+def test_what_is_said_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "avx512vnni", "sse4a")
+
+    def said(*names: str) -> set[str]:
+        described = describe("x86_64-unknown-linux-gnu", {one: one in names for one in (*flags, "avxvnni")})
+        monkeypatch.setattr(facts, "host_features", lambda: described)
+        return set(WAS_SAID())
+
+    monkeypatch.setattr(facts, "has_dot", lambda parts: True)
+    assert said("avx", "avx2", "fma", "sse4a") == said("avx", "avx2", "fma") == {"products_i8"}
+    assert said("avx", "avx2", "fma", "avxvnni") == set()
+    assert said(*flags) == {"products", "products_bf16", "products_i8"}
+    assert said(*flags[:-1]) == set()
+    assert said() == set()

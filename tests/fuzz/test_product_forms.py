@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuesta.lowering.schedule import contract_sums
+from cuesta.targets.cpu import facts
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans
 from tests.fuzz.product_forms import BATCHED, MATRICES, Form, forms
@@ -82,6 +83,21 @@ def test_machine_code_is_as_accurate_as_eager(name: str, dynamic: bool) -> None:
     look()
 
 
+WIDE = {"wide_bf16": 6.0, "wide_f16": 6.0}
+"""Facts of a processor whose library has no kernels for 16 bits."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_products_made_of_f32_are_as_accurate_as_eager(name: str) -> None:
+    @settings(max_examples=2, derandomize=True, database=None, **COMMON)
+    @given(forms(name, NARROW), st.booleans())
+    def look(one: Form, dynamic: bool) -> None:
+        as_machine_code(one, dynamic=dynamic)
+
+    with patch.object(facts, "facts_of_wide_products", lambda: WIDE):
+        look()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_contractions_are_as_accurate_as_eager(name: str) -> None:
     @settings(max_examples=3, derandomize=True, database=None, **COMMON)
@@ -105,6 +121,14 @@ def test_there_are_contractions() -> None:
 @given(st.sampled_from(NAMES).flatmap(lambda name: forms(name, ON_CPU)), st.booleans())
 def test_many_as_machine_code(one: Form, dynamic: bool) -> None:
     as_machine_code(one, dynamic=dynamic)
+
+
+@pytest.mark.thorough
+@settings(max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@given(st.sampled_from(NAMES).flatmap(lambda name: forms(name, NARROW)), st.booleans())
+def test_many_made_of_f32(one: Form, dynamic: bool) -> None:
+    with patch.object(facts, "facts_of_wide_products", lambda: WIDE):
+        as_machine_code(one, dynamic=dynamic)
 
 
 @pytest.mark.thorough

@@ -54,6 +54,12 @@ nests took 0.88 to 1.35 of the time, with 2^20 and fewer 0.76 to 0.91; of bytes 
 
 Source: as of MOST_COPIED.
 """
+FAR = 3.0
+"""How many times as fast as the library kernels are that may copy as much as there is: reading a copy from memory took
+up to 2.6 of the library's time where they are as fast.
+
+Source: as of MOST_COPIED.
+"""
 LIGHT = 12.0
 """The most work of a nest that is done with a product, in float adds: it is written out for every row of a block.
 
@@ -182,7 +188,8 @@ def _obstacle(product: Product, words: Words, machine: Machine) -> str | None:
     if not has_words(right, -2) and strides_of(right)[-1] != 1:
         return "its factor of columns has gaps"
     lies_well = words.parts == "i8" and has_words(right, -2)
-    if columns * points * product.batch > (MOST_COPIED if rows >= MANY_ROWS or lies_well else MOST_COPIED // 2):
+    most = MOST_COPIED if rows >= MANY_ROWS or lies_well else MOST_COPIED // 2
+    if words.rate < FAR and columns * points * product.batch > most:
         return "its factor of columns is too large to be copied"
     return None
 
