@@ -64,8 +64,8 @@ class WidenProductsPass(ModulePass):
     and their gradients
 
     Products of such numbers are exact in f32, in which libraries add them up as well. Near misses: a machine on which
-    the library is not slower, and a GPU; products of bf16 that kernels of ours compute (`nest-word-products`); few rows or
-    columns, whose casts take longer than the product; a result that is wider than the factors; nothing to multiply.
+    the library is not slower, and a GPU; products of bf16 that kernels of ours compute (`nest-word-products`); few rows
+    or columns, whose casts take longer than the product; a result that is wider than the factors; nothing to multiply.
     """
 
     name = "widen-products"
