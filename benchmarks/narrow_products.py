@@ -1,8 +1,10 @@
-"""Products of bf16 and of int8 on the CPU, as layers have them, with what is around them. They are in no mean.
+"""Products of bf16, f16 and int8 on the CPU, as layers have them, with what is around them, and convolutions of 16
+bits. They are in no mean.
 
     make bench ARGS="--kinds run --sets products"
 
-A fact of the machine says whether they are nests (`targets/cpu/facts.py`, `products_bf16` and `products_i8`).
+Facts of the machine say whether they are nests or are made of f32 (`targets/cpu/facts.py`: `products_bf16`,
+`products_i8`, `wide_bf16`, `wide_f16`).
 """
 
 from __future__ import annotations
@@ -34,11 +36,27 @@ def quantised(x: Tensor, weight: Tensor, scales: Tensor, bias: Tensor) -> Tensor
     return (torch.ops.aten._int_mm.default(q, weight.t()) * (largest * scales) + bias).bfloat16()
 
 
-def of_layer(rows: int, columns: int, points: int) -> Case:
+def of_layer(rows: int, columns: int, points: int, dtype: torch.dtype = torch.bfloat16) -> Case:
     def inputs() -> tuple[Tensor, ...]:
-        return narrow(rows, points), narrow(columns, points), narrow(columns), narrow(rows, columns)
+        sizes = ((rows, points), (columns, points), (columns,), (rows, columns))
+        return tuple(torch.randn(size).to(dtype) for size in sizes)
 
-    return row(f"layer-bf16-{rows}x{columns}x{points}", layer, inputs, bound="arithmetic")
+    name = "bf16" if dtype == torch.bfloat16 else "f16"
+    return row(f"layer-{name}-{rows}x{columns}x{points}", layer, inputs, bound="arithmetic")
+
+
+def convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2))
+
+
+def of_convolution(images: int, channels: int, size: int, window: int, dtype: torch.dtype) -> Case:
+    def inputs() -> tuple[Tensor, ...]:
+        sizes = ((images, channels, size, size), (64, channels, window, window), (64,))
+        return tuple(torch.randn(one).to(dtype) for one in sizes)
+
+    name = "bf16" if dtype == torch.bfloat16 else "f16"
+    where = f"{images}x{channels}x{size}x{size}"
+    return row(f"convolution-{name}-{where}-by-{window}", convolved, inputs, bound="arithmetic")
 
 
 def of_bytes(rows: int, columns: int, points: int) -> Case:
@@ -63,4 +81,7 @@ CASES: tuple[Case, ...] = (
     of_batch(256, 32, 32, 32),
     of_batch(48, 128, 128, 64),
     of_batch(48, 256, 256, 64),
+    *(of_layer(*sizes, dtype=torch.float16) for sizes in ((8, 1024, 1024), (128, 512, 512))),
+    *(of_convolution(2, 64, 28, 3, dtype) for dtype in (torch.bfloat16, torch.float16)),
+    *(of_convolution(2, 3, 64, 7, dtype) for dtype in (torch.bfloat16, torch.float16)),
 )

@@ -39,6 +39,13 @@ ROWS = 8
 
 Source: a prototype in C, products of 9 shapes, one thread of an EPYC (Zen 4), medians, beside other processes.
 """
+WIDE = 16
+"""The lanes from which on there are 32 registers. Where there are 16, blocks have half as many rows: 4x16 reached 63 to
+64 GFLOP/s of f32 and 44 to 56 of bf16 where 8x16, whose sums do not fit, reached 29 to 39, and 17 to 28; int8, whose
+sums are added to less often, 21 to 41, and 35 to 47.
+
+Source: products of 512 and 1024, one thread of an EPYC (Zen 3), beside other processes, docs/decisions/085.
+"""
 VECTORS = 2
 """The most vectors of columns of a block.
 
@@ -94,11 +101,16 @@ class NestProductsPass(ModulePass):
                 continue
             lanes = lanes_of(product.sizes[1], machine)
             nest = summed(product, strips_of(product, lanes, strips))
-            nest.properties["schedule"] = loops.ScheduleAttr.of({"lanes": lanes, "rows": ROWS})
+            nest.properties["schedule"] = loops.ScheduleAttr.of({"lanes": lanes, "rows": rows_of(machine)})
             Rewriter.insert_op(nest, InsertPoint.before(call))
             nest.results[0].name_hint = call.results[0].name_hint
             replace_all_uses(call.results[0], nest.results[0])
             remove_product(product)
+
+
+def rows_of(machine: Machine) -> int:
+    """The rows of a block, whose sums registers hold."""
+    return ROWS if machine.lanes >= WIDE else ROWS // 2
 
 
 def lanes_of(columns: int, machine: Machine) -> int:

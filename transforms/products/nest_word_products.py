@@ -33,7 +33,7 @@ from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution
 from cuesta.transforms.products.neighbours import consumer_of, static
-from cuesta.transforms.products.nest_products import ROWS, lanes_of
+from cuesta.transforms.products.nest_products import ROWS, lanes_of, rows_of
 from cuesta.transforms.products.product_nests import replace
 from cuesta.transforms.products.products import Product, product_of
 from cuesta.transforms.products.words import Words, has_words, word_nest
@@ -110,7 +110,8 @@ class NestWordProductsPass(ModulePass):
             lanes = lanes_of(product.sizes[1], machine)
             nest = word_nest(product, words, lanes, known)
             positions[nest] = positions[product.consumer or call]
-            replace(product, nest, {"lanes": lanes, "rows": ROWS})
+            rows = ROWS if words.parts == "i8" else rows_of(machine)
+            replace(product, nest, {"lanes": lanes, "rows": rows})
 
 
 def _product_of(call: loops.ExternOp, positions: dict[Operation, int]) -> Product | None:

@@ -91,3 +91,14 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products
     func.return %y, %z : tensor<6x128x64xf32>, tensor<6x128x64xf32>
   }
 }
+
+// -----
+
+// Half as many registers hold the sums of four rows.
+// CHECK: loops.nest ({{.*}} : 64, {{.*}} : 4, {{.*}} : 16) outs({{.*}}) schedule #loops.schedule<lanes = 16, rows = 4> {
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, products = 1.4, processors = 132>} {
+  func.func @main(%x : tensor<64x48xf32>, %w : tensor<48x64xf32>) -> tensor<64x64xf32> {
+    %y = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<64x48xf32>, tensor<48x64xf32>) -> tensor<64x64xf32>
+    func.return %y : tensor<64x64xf32>
+  }
+}
