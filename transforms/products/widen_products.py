@@ -178,7 +178,7 @@ def _cast(value: SSAValue, kind: TensorType, call: aten.AtenOp) -> SSAValue:
 def _of(kind: TensorType, element: Attribute) -> TensorType:
     """The type of a tensor that lies as another does, but in order where that has gaps or elements over one another."""
     sizes, strides = sizes_of(kind), strides_of(kind)
-    order = sorted(range(len(sizes)), key=lambda axis: (_known(strides[axis]), _known(sizes[axis])))
+    order = sorted(range(len(sizes)), key=lambda axis: (_known(strides[axis]), -axis))
     stride: sym.IndexExpr = 1
     for axis in order:
         if sizes[axis] != 1 and strides[axis] != stride:
@@ -189,6 +189,7 @@ def _of(kind: TensorType, element: Attribute) -> TensorType:
 
 
 def _known(number: sym.IndexExpr) -> int:
+    """A number to sort by; those that only the call knows come last."""
     return number if isinstance(number, int) else sys.maxsize
 
 

@@ -49,3 +49,14 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, processor
     func.return %y, %v, %c : tensor<2x16x7x7xbf16>, tensor<16x8x3x3xbf16>, tensor<16xbf16>
   }
 }
+
+// -----
+
+// Images of a size that only the call knows, channels last, and so is their cast.
+// CHECK: aten._to_copy.default(%x, dtype = torch.float32) : ({{.*}}) -> tensor<2x8x?x?xf32, #aten.layout<sizes = [2, 8, s0, s0], strides = [{{.*}}, 1, {{.*}}, 8]>>
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, processors = 132, wide_bf16 = 6.0>} {
+  func.func @main(%x : tensor<2x8x?x?xbf16, #aten.layout<sizes = [2, 8, s0, s0], strides = [8 * s0 * s0, 1, 8 * s0, 8]>>, %w : tensor<16x8x1x1xbf16>) -> tensor<2x16x?x?xbf16, #aten.layout<sizes = [2, 16, s0, s0], strides = [16 * s0 * s0, 1, 16 * s0, 16]>> attributes {sym.symbols = #sym.symbols<s0 in [2, inf]>} {
+    %y = aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x8x?x?xbf16, #aten.layout<sizes = [2, 8, s0, s0], strides = [8 * s0 * s0, 1, 8 * s0, 8]>>, tensor<16x8x1x1xbf16>) -> tensor<2x16x?x?xbf16, #aten.layout<sizes = [2, 16, s0, s0], strides = [16 * s0 * s0, 1, 16 * s0, 16]>>
+    func.return %y : tensor<2x16x?x?xbf16, #aten.layout<sizes = [2, 16, s0, s0], strides = [16 * s0 * s0, 1, 16 * s0, 16]>>
+  }
+}
