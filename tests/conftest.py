@@ -155,10 +155,13 @@ def _seeded(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def products_are_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On whatever processor, products of f32 are a library's: what a test counts does not depend on where it runs."""
+    """On whatever processor, products are a library's of the same type: what a test counts does not depend on where it
+    runs.
+    """
     from cuesta.targets.cpu import facts
 
     monkeypatch.setattr(facts, "facts_of_products", dict)
+    monkeypatch.setattr(facts, "facts_of_wide_products", dict)
 
 
 @pytest.fixture(scope="module")

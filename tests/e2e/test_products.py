@@ -17,6 +17,7 @@ def fresh() -> None:
     cuesta.clear_records()
 
 
+@pytest.mark.usefixtures("products_are_calls")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_two_products_are_one_accumulated(dtype: torch.dtype) -> None:
     def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:

@@ -61,6 +61,8 @@ FORMS: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
     "batches": (torch.bmm, ((3, 33, 70), (3, 70, 45))),
     "added to batches": (torch.baddbmm, ((3, 33, 45), (3, 33, 70), (3, 70, 45))),
     "scaled": (lambda b, x, w: torch.addmm(b, x, w, alpha=0.5, beta=2), ((45,), (33, 70), (70, 45))),
+    "accumulated": (lambda a, b, c, d: a @ b + c @ d, ((33, 70), (70, 45), (33, 20), (20, 45))),
+    "one after the other": (lambda x, v, w: x @ v @ w, ((33, 70), (70, 45), (45, 20))),
     "expanded": (lambda x, w: torch.bmm(x.expand(3, -1, -1), w), ((33, 70), (3, 70, 45))),
     "convolution": (F.conv2d, ((2, 8, 9, 9), (16, 8, 3, 3), (16,))),
     "grouped": (grouped, ((2, 8, 9, 9), (16, 4, 3, 3))),

@@ -63,7 +63,8 @@ class WidenProductsPass(ModulePass):
     """mm(x, w) of bf16  ->  round(mm(f32(x), f32(w))); the same of f16, with what is added, of batches, of convolutions
     and their gradients
 
-    Products of such numbers are exact in f32, in which libraries add them up as well. Near misses: a machine on which
+    Products of such numbers are exact in f32, in which libraries add them up as well, and a product of a product is one
+    of what was not rounded. Near misses: a machine on which
     the library is not slower, and a GPU; products of bf16 that kernels of ours compute (`nest-word-products`); few rows
     or columns, whose casts take longer than the product; a result that is wider than the factors; nothing to multiply.
     """
@@ -160,8 +161,13 @@ def _widen(call: aten.AtenOp, casts: dict[SSAValue, SSAValue]) -> None:
     Rewriter.insert_op(wide, InsertPoint.before(call))
     for old, new in zip(call.results, wide.results, strict=True):
         new.name_hint = old.name_hint
-        if old.uses:
-            replace_all_uses(old, _cast(new, old.type, call) if is_tensor_type(old.type) else new)
+        if not old.uses:
+            continue
+        made = new
+        if is_tensor_type(old.type):
+            made = _cast(new, old.type, call)
+            casts[made] = new  # a product that reads it reads what was not rounded
+        replace_all_uses(old, made)
     remove(call)
 
 

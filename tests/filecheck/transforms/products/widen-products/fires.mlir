@@ -60,3 +60,19 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, processor
     func.return %y : tensor<2x16x?x?xbf16, #aten.layout<sizes = [2, 16, s0, s0], strides = [16 * s0 * s0, 1, 16 * s0, 16]>>
   }
 }
+
+// -----
+
+// A product that is accumulated onto another is so in f32; what reads the first besides gets it rounded.
+// CHECK:      [[P:%.+]] = aten.mm.default({{.*}}) : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+// CHECK-NEXT: [[R:%.+]] = aten._to_copy.default([[P]], dtype = torch.bfloat16)
+// CHECK-NEXT: aten.addmm.default([[P]], {{.*}}) : (tensor<64x32xf32>, tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+// CHECK-NEXT: [[Y:%.+]] = aten._to_copy.default({{.*}}, dtype = torch.bfloat16)
+// CHECK-NEXT: func.return [[R]], [[Y]]
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, processors = 132, wide_bf16 = 6.0>} {
+  func.func @main(%x : tensor<64x32xbf16>, %w : tensor<32x32xbf16>) -> (tensor<64x32xbf16>, tensor<64x32xbf16>) {
+    %p = aten.mm.default(%x, %w) : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
+    %y = aten.addmm.default(%p, %x, %w) : (tensor<64x32xbf16>, tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
+    func.return %p, %y : tensor<64x32xbf16>, tensor<64x32xbf16>
+  }
+}
