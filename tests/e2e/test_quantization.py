@@ -235,6 +235,7 @@ def test_products_of_integers_that_lie_oddly(sizes: tuple[int, int], strides: tu
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("products_are_calls")
 def test_products_of_integers_stay_with_the_library() -> None:
     def integer(a: Tensor, b: Tensor, s: Tensor) -> Tensor:
         a8 = decomposed.quantize_per_tensor(a, 0.05, 0, *INT8)
