@@ -130,7 +130,7 @@ def _the_same_of(memory: object, part: Tensor) -> Tensor:
     assert isinstance(memory, Tensor)
     made = torch.empty(0, dtype=part.dtype)
     made = made.set_(memory.untyped_storage(), part.storage_offset(), part.size(), part.stride())
-    made = torch._neg_view(made) if part.is_neg() else made  # pyright: ignore[reportPrivateImportUsage]
+    made = torch.ops.aten._neg_view.default(made) if part.is_neg() else made
     return made.conj() if part.is_conj() else made
 
 
