@@ -60,7 +60,8 @@ FAULTS: tuple[Fault, ...] = (
           "views", "aten-to-loops", ("aten.slice.Tensor",)),
     # -- loops
     Fault("factors-swapped", "a swapped operand", f"{_T}.products.accumulate_products:accumulate",
-          "(product.tensor(\"self\"), product.tensor(\"mat2\"))", "(product.tensor(\"mat2\"), product.tensor(\"self\"))",
+          "(product.tensor(\"self\"), product.tensor(\"mat2\"))",
+          "(product.tensor(\"mat2\"), product.tensor(\"self\"))",
           "matrices", "accumulate-products", ("AccumulateProduct",)),
     Fault("mask-lost-behind-view", "a dropped mask", f"{_T}.views.eliminate_views:ReadThroughView.match_and_rewrite",
           "results, op.indices, op.mask, op.other)", "results, op.indices)",
