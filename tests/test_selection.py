@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from itertools import combinations, product
 
 import pytest
@@ -110,3 +111,17 @@ def test_what_is_listed_as_long_exists() -> None:
         file, _, name = one.partition("::")
         text = (root / file).read_text(encoding="utf-8") if file.endswith(".py") else f"def {name}("
         assert f"def {name.rpartition('::')[2]}(" in text, f"{one}: write the list anew (scripts/long_tests.py)"
+
+
+def test_a_test_is_long_by_the_mean_of_its_parameters() -> None:
+    script = runpy.run_path(str(turns.CHANGELOG.parent / "scripts" / "long_tests.py"))
+    said = """
+0.30s setup    tests/test_it.py::test_set_up
+0.30s call     tests/test_it.py::test_set_up
+0.90s call     tests/test_it.py::test_one[a]
+0.05s call     tests/test_it.py::test_one[b c]
+0.49s call     tests/test_it.py::test_short
+1.00s call     tests/filecheck/it.mlir::run
+2 passed in 3.04s
+"""
+    assert script["long_tests"](said) == ["tests/filecheck/it.mlir::run", "tests/test_it.py::test_set_up"]

@@ -53,7 +53,6 @@ class Machine:
     """The same of matrices of bf16."""
     products_i8: float = 1.0
     """How many times as fast as the library our own kernels multiply matrices of int8, with sums of i32."""
-
     wide_bf16: float = 1.0
     """How many times as fast that library multiplies f32 as bf16."""
     wide_f16: float = 1.0

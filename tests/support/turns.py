@@ -19,7 +19,7 @@ TURNS = 3
 Source: 2003 s on two cores of a Zen 3 without turns, of which three quarters are in tests of half a second or more.
 """
 LONG = Path(__file__).with_name("long_tests.txt")
-CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 
 
 def turn_of(text: bytes, asked: str | None) -> int | None:

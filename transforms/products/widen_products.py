@@ -43,7 +43,13 @@ from cuesta.dialects.layout import (
 )
 from cuesta.dialects.loops.surgery import remove
 
-PRODUCTS = frozenset({"aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"})
+PRODUCTS = {
+    "aten.mm.default": "self",
+    "aten.bmm.default": "self",
+    "aten.addmm.default": "mat1",
+    "aten.baddbmm.default": "batch1",
+}
+"""By overload, what the left factor is called."""
 CONVOLUTIONS = {"aten.convolution.default": 1, "aten.convolution_backward.default": 2}
 """By overload, how many products as large as the convolution one call is."""
 CAST = 24.0
@@ -64,9 +70,9 @@ class WidenProductsPass(ModulePass):
     and their gradients
 
     Products of such numbers are exact in f32, in which libraries add them up as well, and a product of a product is one
-    of what was not rounded. Near misses: a machine on which
-    the library is not slower, and a GPU; products of bf16 that kernels of ours compute (`nest-word-products`); few rows
-    or columns, whose casts take longer than the product; a result that is wider than the factors; nothing to multiply.
+    of what was not rounded. Near misses: a machine on which the library is not slower, and a GPU; products of bf16 that
+    kernels of ours compute (`nest-word-products`); few rows or columns, whose casts take longer than the product; a
+    result that is wider than the factors; nothing to multiply.
     """
 
     name = "widen-products"
@@ -78,7 +84,7 @@ class WidenProductsPass(ModulePass):
             return
         casts: dict[SSAValue, SSAValue] = {}
         for call in list(entry_block(op).ops):
-            if not isinstance(call, aten.AtenOp) or call.overload not in PRODUCTS | CONVOLUTIONS.keys():
+            if not isinstance(call, aten.AtenOp) or call.overload not in PRODUCTS.keys() | CONVOLUTIONS.keys():
                 continue
             kinds = {element_type_of(one) for one in _tensors(call)}
             narrow = next(iter(kinds))
@@ -119,7 +125,7 @@ def _elements(value: SSAValue) -> int:
 def _work(call: aten.AtenOp) -> float:
     """Additions and products of a call."""
     if call.overload not in CONVOLUTIONS:
-        points = sizes_of(tensor_type_of(call.tensor(_LEFT[call.overload])))[-1]
+        points = sizes_of(tensor_type_of(call.tensor(PRODUCTS[call.overload])))[-1]
         return 2.0 * _elements(call.results[0]) * (points if isinstance(points, int) else UNKNOWN)
     weight = call.tensor("weight")
     if call.argument("transposed") is True:
@@ -131,15 +137,6 @@ def _work(call: aten.AtenOp) -> float:
     channels = sizes_of(tensor_type_of(weight))[0]
     points = _elements(weight) / (channels if isinstance(channels, int) else UNKNOWN)
     return 2.0 * CONVOLUTIONS[call.overload] * _elements(across) * points
-
-
-_LEFT = {
-    "aten.mm.default": "self",
-    "aten.bmm.default": "self",
-    "aten.addmm.default": "mat1",
-    "aten.baddbmm.default": "batch1",
-}
-"""By overload, what the left factor is called."""
 
 
 def _widen(call: aten.AtenOp, casts: dict[SSAValue, SSAValue]) -> None:
