@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +33,9 @@ from a to b, uniform; each factor is transposed in memory where a coin says so (
   batched  8 to 128 products, rows and columns multiple(64, 1024, 64), points multiple(32, 512, 32)
   odd      rows, columns and points any numbers from 500 to 4500
   deep     rows and columns multiple(64, 512, 64), points multiple(16384, 65536, 1024)
-  turned   as `layer`, both factors transposed"""
+  turned   as `layer`, both factors transposed
+and of f32 ten of
+  small    rows and columns multiple(64, 1024, 32), points multiple(64, 2048, 32)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Shape:
     batch: int = 0
     left_turned: bool = False
     right_turned: bool = False
+    element: str = "bf16"
 
     def __str__(self) -> str:
         batch = f"{self.batch} of " if self.batch else ""
@@ -58,8 +61,9 @@ class Shape:
         """Multiplications and additions."""
         return 2 * self.rows * self.columns * self.points * max(1, self.batch)
 
-    def inputs(self, device: str, dtype: torch.dtype = torch.bfloat16) -> list[Tensor]:
+    def inputs(self, device: str) -> list[Tensor]:
         """Both factors, normal."""
+        dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[self.element]
         generator = torch.Generator(device).manual_seed(SEED)
 
         def factor(rows: int, columns: int, turned: bool) -> Tensor:
@@ -79,7 +83,7 @@ class Shape:
         def tensor(rows: int, columns: int, turned: bool = False) -> str:
             outer = f"{rows * columns}, " if self.batch else ""
             strides = f"strides = [{outer}1, {rows}], " if turned and rows > 1 and columns > 1 else ""
-            return f'tensor<{batch}{rows}x{columns}xbf16, #aten.layout<{strides}device = "{device}">>'
+            return f'tensor<{batch}{rows}x{columns}x{self.element}, #aten.layout<{strides}device = "{device}">>'
 
         a = tensor(self.rows, self.points, self.left_turned)
         b = tensor(self.points, self.columns, self.right_turned)
@@ -92,8 +96,8 @@ class Shape:
         )
 
 
-def drawn_shapes() -> list[Shape]:
-    """The forty, as `RULE` says."""
+def drawn_shapes(element: str = "bf16") -> list[Shape]:
+    """Those of a type, as `RULE` says."""
     draw = random.Random(SEED)
 
     def multiple(low: int, high: int, of: int) -> int:
@@ -124,7 +128,11 @@ def drawn_shapes() -> list[Shape]:
     for _ in range(PER_KIND):
         sizes = multiple(1024, 16384, 256), multiple(512, 8192, 128), multiple(512, 8192, 128)
         found.append(Shape("turned", *sizes, 0, True, True))
-    return found
+    if element == "f32":
+        for _ in range(2 * PER_KIND):
+            sizes = multiple(64, 1024, 32), multiple(64, 1024, 32), multiple(64, 2048, 32)
+            found.append(Shape("small", *sizes, 0, *coins()))
+    return [replace(one, element=element) for one in found]
 
 
 Results = Tensor | tuple[Tensor, ...]

@@ -117,7 +117,7 @@ def programs_of(shape: Shape, after: bool, machine: Machine) -> list[tuple[dict[
     stages = default_stages()
     labels = [stage.label for stage in stages]
     run_pipeline(make_context(), module, stages[labels.index("eliminate-views") : labels.index("fuse-nests")])
-    (product,) = products_of(entry_block(module), tf32=False)
+    (product,) = products_of(entry_block(module), precision="")
     task = product.sizes, product.batch, product.bits
     done = around(product, False)
     tiles = tiles_for(*task, machine, done)
@@ -131,7 +131,7 @@ def programs_of(shape: Shape, after: bool, machine: Machine) -> list[tuple[dict[
     found: list[tuple[dict[str, int], ModuleOp]] = []
     for choices in every:
         copy = module.clone()
-        (product,) = products_of(entry_block(copy), tf32=False)
+        (product,) = products_of(entry_block(copy), precision="")
         replace(product, fused_nest(product), choices)
         found.append((choices, copy))
     return found

@@ -2,6 +2,7 @@
 TorchInductor: on a CUDA device. `make bench-products`.
 
     make bench-products                        forty shapes, drawn by a rule
+    make bench-products ARGS="--single"        and ten more, in f32, of which nothing is rounded
     make bench-products ARGS="--fused"         products, and convolutions that are some, with what is around them, in
                                                their default modes
     make bench-products ARGS="--fused --autotune"      and in max-autotune
@@ -62,11 +63,11 @@ def question_of(shape: Shape, machine: Machine) -> list[ModuleOp]:
     stages = default_stages()
     labels = [stage.label for stage in stages]
     run_pipeline(make_context(), module, stages[labels.index("eliminate-views") : labels.index("spread-rows") + 1])
-    (product,) = products_of(entry_block(module), tf32=False)
+    (product,) = products_of(entry_block(module), precision="bf16x6")
     found = [module]
     for number in range(len(variants_of(product, machine))):
         copy = module.clone()
-        (product,) = products_of(entry_block(copy), tf32=False)
+        (product,) = products_of(entry_block(copy), precision="bf16x6")
         fuse(product, variants_of(product, machine), number + 1, TuneKernelsPass())
         found.append(copy)
     return found
@@ -315,6 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fused", action="store_true", help="the second part")
+    parser.add_argument("--single", action="store_true", help="the first part in f32")
     parser.add_argument("--autotune", action="store_true", help="with max-autotune, of both compilers")
     parser.add_argument("--turn", action="store_true", help="each case in one of the sizes, in turn")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no row of the second part begins later")
@@ -339,7 +341,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wanted += [(case, case.sizes) for case in CONVOLUTIONS if not names or any(one in case.name for one in names)]
         fused(wanted, given.autotune, given.rounds, given.seconds, keep)
     else:
-        plain([one for one in drawn_shapes() if not names or one.kind in names], given.rounds, keep)
+        shapes = drawn_shapes("f32" if given.single else "bf16")
+        plain([one for one in shapes if not names or one.kind in names], given.rounds, keep)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     Float32Type,
-    UnitAttr,
+    StringAttr,
     f32,
 )
 from xdsl.ir import SSAValue
@@ -29,6 +29,14 @@ from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_axes
 
 Eight: TypeAlias = Float8E4M3FNType | Float8E5M2Type
 """The floats of 8 bits that matrix units multiply, any with any."""
+PRECISIONS = ("tf32", "bf16x6")
+"""How matrix units, which do not multiply f32, take factors of that type:
+
+* `tf32`: rounded to TF32, 10 bits of mantissa;
+* `bf16x6`: each as the sum of three pieces of bf16, which it is exactly, x = x₁ + x₂ + x₃ with 8 bits each. Of the nine
+  products of pieces the six that are not below 2⁻²⁴ of the whole are added up, a tile's in matrix units and from tile
+  to tile in f32. As near to the true sum as a sum of products of f32 is.
+"""
 
 
 def contracted_shape(left: Shape, right: Shape, lanes: int) -> Shape | None:
@@ -52,8 +60,8 @@ class ContractOp(LoopOp):
 
     It may stand in more of them, also in those of a `kernel.reduce` or of another contraction: the left factor varies
     along one of them and the right one along one that is further in. It is the same as a `kernel.reduce sum` of the
-    products, which are exact for f16, bf16 and floats of 8 bits. Factors of type f32 may be rounded to TF32 (10 bits of
-    mantissa) where it says `tf32`; of floats of 8 bits the sum of `lanes` points may have so few.
+    products, which are exact for f16, bf16 and floats of 8 bits. Factors of type f32 are taken as its precision says, one
+    of `PRECISIONS`; of floats of 8 bits the sum of `lanes` points may have 13 bits of mantissa.
     """
 
     name = "kernel.contract"
@@ -68,9 +76,10 @@ class ContractOp(LoopOp):
         return left, right
 
     @property
-    def is_tf32(self) -> bool:
-        """Whether factors of type f32 may be rounded to TF32."""
-        return "tf32" in self.properties
+    def precision(self) -> str:
+        """How factors of type f32 are taken, one of `PRECISIONS`; empty where nothing is said."""
+        found = self.properties.get("precision")
+        return found.data if isinstance(found, StringAttr) else ""
 
     @property
     def result(self) -> SSAValue:
@@ -80,18 +89,18 @@ class ContractOp(LoopOp):
     @classmethod
     def parse(cls, parser: Parser) -> ContractOp:
         """Parses `tf32 (%k = 0 to 4096 lanes 64 dim 2) { … kernel.factors %a, %b : … } : vector<64x128xf32>`."""
-        tf32 = parser.parse_optional_keyword("tf32") is not None
+        precision = next((one for one in PRECISIONS if parser.parse_optional_keyword(one) is not None), "")
         arguments, used, properties = parse_axes(parser)
         region = parse_body(parser, arguments)
         parser.parse_punctuation(":")
         result = parser.parse_type()
-        if tf32:
-            properties["tf32"] = UnitAttr()
+        if precision:
+            properties["precision"] = StringAttr(precision)
         return cls.create(operands=used, result_types=(result,), properties=properties, regions=[region])
 
     def print(self, printer: Printer) -> None:
         """Prints the axis, the body and the result's type."""
-        printer.print_string(" tf32" if self.is_tf32 else "")
+        printer.print_string(f" {self.precision}" if self.precision else "")
         printer.enter_scope()
         print_axes(printer, self)
         printer.exit_scope()
@@ -112,6 +121,8 @@ class ContractOp(LoopOp):
             raise VerifyException(
                 f"kernel.contract multiplies f16, bf16 or f32 of one type, or floats of 8 bits, not {left} and {right}"
             )
+        if self.precision not in ("", *PRECISIONS) or (self.precision and not isinstance(scalar, Float32Type)):
+            raise VerifyException(f"kernel.contract {self.precision}: factors of f32 have one of {PRECISIONS}, no others")
         shape = contracted_shape(shape_of_type(left), shape_of_type(right), self.lanes)
         if shape is None or len(shape) != self.dim:
             raise VerifyException(f"kernel.contract: factors of types {left} and {right} do not fit {self.lanes} lanes")

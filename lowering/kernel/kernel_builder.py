@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
@@ -493,8 +493,8 @@ class KernelBuilder:
         shape = kernel.contracted_shape(shape_of(left), shape_of(right), lanes)
         if shape is None:
             raise CuestaError(Diagnostic.on(op, "its factors do not vary along rows and columns; it is no contraction"))
-        if contraction.tf32:
-            properties["tf32"] = UnitAttr()
+        if contraction.precision:
+            properties["precision"] = StringAttr(contraction.precision)
         new = kernel.ContractOp.create(
             operands=used,
             result_types=(shaped(op.results[0].type, shape),),

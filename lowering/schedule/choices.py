@@ -1,7 +1,7 @@
 """The scheduling choices of a nest, `#loops.schedule<lanes = 16, unroll = 2>`: which there are, and who knows them.
 
 One table. A target obeys the choices that it knows, and refuses every other by name; what is not said its chooser
-chooses. All but `tf32` change only how long a kernel takes.
+chooses. All but `tf32` and `bf16x6` change only how long a kernel takes.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ CHOICES: Mapping[str, Choice] = {
         "with 0 they are not, and `choose-forms` leaves it at that",
     ),
     "tf32": Choice(_SWITCH, gpu="with 1, factors of a contraction of type f32 are rounded to TF32"),
+    "bf16x6": Choice(
+        _SWITCH, gpu="with 1, factors of a contraction of type f32 are three pieces of bf16, six of whose products count"
+    ),
     "cooperative": Choice(
         _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"
     ),

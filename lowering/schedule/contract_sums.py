@@ -73,7 +73,7 @@ def _sums_products(nest: loops.NestOp) -> bool:
 
 def _contract(nest: loops.NestOp, machine: Machine) -> None:
     analysis = analyse(nest, {}, [True] * len(nest.results))
-    found = contractions_of(analysis, tf32=False)
+    found = contractions_of(analysis, "")
     if isinstance(found, str):
         no_match(nest, f"is no contraction: {found}")
         return

@@ -14,7 +14,7 @@ from cuesta.dialects.kernel.descriptors import Tile, descriptor_for
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
-from cuesta.lowering.schedule.gpu.contractions import contractions_of
+from cuesta.lowering.schedule.gpu.contractions import contractions_of, precision_of
 from cuesta.transforms.products.forms import FORMS, STREAM_K
 from cuesta.transforms.products.product_plans import around_sum
 from cuesta.transforms.products.tiles import Around
@@ -53,7 +53,7 @@ def described(nest: loops.NestOp, machine: Machine) -> Described | str:
     merge_axes(analysis)
     if any(loop.loops or not isinstance(loop.op, loops.ReduceOp) for loop in analysis.root.loops):
         return "it does more than to sum products"
-    found = contractions_of(analysis, tf32=False)
+    found = contractions_of(analysis, precision_of(nest, nest.choices))
     if isinstance(found, str):
         return found
     if len(found) > 1:

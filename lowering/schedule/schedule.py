@@ -35,8 +35,8 @@ class Contraction:
     rows: int
     columns: int
     """The parallel axes that only the left, and only the right factor varies along."""
-    tf32: bool = False
-    """Whether factors of type f32 may be rounded to TF32."""
+    precision: str = ""
+    """How factors of type f32 are taken (`kernel.contract`)."""
 
 
 @struct(frozen=False)

@@ -28,7 +28,7 @@ from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import tensor_type_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
-from cuesta.lowering.schedule.gpu.contractions import contractions_of
+from cuesta.lowering.schedule.gpu.contractions import contractions_of, precision_of
 from cuesta.transforms.products.forms import STREAM_COLUMNS, STREAM_K
 from cuesta.transforms.products.last_rows import dimension_of
 
@@ -91,7 +91,7 @@ def last_of(nest: loops.NestOp, ranges: sym.SymbolRanges, *, columns: bool) -> t
     analysis = analyse(nest, ranges, [True] * len(nest.results))
     if any(loop.loops or not isinstance(loop.op, loops.ReduceOp) for loop in analysis.root.loops):
         return "it does more than to sum products"
-    found = contractions_of(analysis, tf32=bool(nest.choices.get("tf32")))
+    found = contractions_of(analysis, precision_of(nest, nest.choices))
     if isinstance(found, str):
         return found
     axis = next(one.columns if columns else one.rows for one in found.values())

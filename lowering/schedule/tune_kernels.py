@@ -39,7 +39,7 @@ from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around, summed_sizes
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
+from cuesta.transforms.products.tiles import TRIED, Around, estimates, tiles_for
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
@@ -84,7 +84,7 @@ class TuneKernelsPass(ModulePass):
     name = "tune-kernels"
 
     tf32: bool = False
-    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    """Whether factors of type f32 may be rounded to TF32; otherwise they are taken in pieces of bf16."""
     tf32_convolutions: bool = False
     """The same of convolutions, of which torch has a setting of its own."""
     keep_roundings: bool = False
@@ -212,7 +212,8 @@ def tune_products(
     busy = set(untouched)
     convolutions = convolutions_taken(options.tf32_convolutions)
     split_gradients(block)
-    for product in products_of(block, tf32=options.tf32, untouched=untouched, convolutions=convolutions):
+    precision = "tf32" if options.tf32 else "bf16x6"
+    for product in products_of(block, precision=precision, untouched=untouched, convolutions=convolutions):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
         if product.call.parent is None or product.call in taken:
@@ -280,7 +281,8 @@ def variants_of(product: Product, machine: Machine, rows: Reduced | None = None)
     """
     task = product.sizes, product.batch, product.bits, machine
     if rows is not None:
-        found = [tile for _, tile in estimates(*task) if "part" not in tile and can_be_in_parts(rows, tile["columns"])]
+        every = estimates(*task, Around(precision=product.precision))
+        found = [tile for _, tile in every if "part" not in tile and can_be_in_parts(rows, tile["columns"])]
         return [_Variant({**tile, "part": tile["columns"]}, rows=rows) for tile in found[:TRIED]]
     tiles = tiles_for(*task, around(product, False))
     if product.windows is None and machine.has_descriptors:

@@ -17,6 +17,42 @@ def add(a, b):
 
 
 @triton.jit
+def upper_half(x):
+    """x cut off to the 8 bits of mantissa that bf16 has: it is the upper half of f32, and no number becomes infinite."""
+    return (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def pieces(x):
+    """Three pieces of bf16 whose sum is x, exactly where |x| >= 2^-109: 24 bits of mantissa are three times 8. Of what
+    is no number the first is no number, and the others are NaN.
+    """
+    first = upper_half(x)
+    rest = x - first
+    second = rest.to(tl.bfloat16)
+    return first.to(tl.bfloat16), second, (rest - second.to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
+def multiply_in_pieces(a, b, start):
+    """start + a · b, of tiles of f32, by six of the nine products of their pieces; the others are below 2^-24 of it.
+
+    Matrix units cut off what they add up, which is little for the points of one tile; from tile to tile f32 adds. Small
+    products come first. Where a factor is no number they are NaN, and count as nothing: what the sum is, the product of
+    the first pieces says.
+    """
+    a1, a2, a3 = pieces(a)
+    b1, b2, b3 = pieces(b)
+    small = tl.dot(a3, b1)
+    small = tl.dot(a2, b2, small)
+    small = tl.dot(a1, b3, small)
+    small = tl.dot(a2, b1, small)
+    small = tl.dot(a1, b2, small)
+    small = tl.where(small == small, small, 0.0)
+    return start + tl.dot(a1, b1, small)
+
+
+@triton.jit
 def rolled(n):
     """n, as a number that nobody knows who compiles: grids have one axis. LLVM writes out all rounds of a loop that has
     16 or fewer, and a product of tiles takes seconds to compile then, to no avail.

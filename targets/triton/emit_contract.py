@@ -140,8 +140,10 @@ def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: s
     arguments = [left, right, *([start] if start else [])]
     if isinstance(scalar_of(op.factors[0].type), Eight):  # units add in fewer bits: from tile to tile f32 does
         arguments.append(f"max_num_imprecise_acc={min(op.lanes, IMPRECISE)}")
+    if op.precision == "bf16x6":
+        return f"functions.multiply_in_pieces({left}, {right}, {start or '0.0'})"
     if isinstance(scalar_of(op.factors[0].type), Float32Type):
-        arguments.append(f'input_precision="{"tf32" if op.is_tf32 else "ieee"}"')
+        arguments.append(f'input_precision="{op.precision or "ieee"}"')
     return f"tl.dot({', '.join(arguments)})"
 
 

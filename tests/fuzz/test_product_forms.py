@@ -18,6 +18,7 @@ from cuesta.lowering.schedule import contract_sums
 from cuesta.targets.cpu import facts
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans
+from cuesta.transforms.products.tiles import ALONE, Around
 from tests.fuzz.product_forms import BATCHED, MATRICES, Form, forms
 from tests.fuzz.test_convolution_forms import TILE
 from tests.fuzz.test_programs import COMMON, EXAMPLES
@@ -43,9 +44,11 @@ def as_machine_code(one: Form, *, dynamic: bool) -> None:
     assert result.passes, f"{one}: {result}"
 
 
-def tiles(sizes: object, batch: int, bits: int, *_: Any, **__: Any) -> list[tuple[float, dict[str, int]]]:
+def tiles(
+    sizes: object, batch: int, bits: int, machine: object, around: Around = ALONE, **__: Any
+) -> list[tuple[float, dict[str, int]]]:
     """One tile, which takes no time."""
-    return [(1e-9, {**TILE, **({"tf32": 1} if bits == 32 else {})})]
+    return [(1e-9, {**TILE, **({around.precision: 1} if around.precision else {})})]
 
 
 def as_contraction(one: Form) -> int:

@@ -94,7 +94,7 @@ class AlignProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = machine_of(op)
         for product in products_of(
-            entry_block(op), tf32=False, convolutions=convolutions_taken(False, unmeasured=False)
+            entry_block(op), precision="", convolutions=convolutions_taken(False, unmeasured=False)
         ):
             if not traits_of(product.result).blocks:
                 continue

@@ -19,11 +19,13 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
+from cuesta.dialects.core.architectures import MEASURED_IN_PIECES
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.tracing import active_trace, chose, no_match
+from cuesta.dialects.layout import is_tensor, traits_of
 from cuesta.dialects.loops.surgery import top_level_nest
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
@@ -46,18 +48,24 @@ class ChooseProductsPass(ModulePass):
     name = "choose-products"
 
     tf32: bool = False
-    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    """Whether factors of type f32 may be rounded to TF32; otherwise they are taken in pieces of bf16."""
     tf32_convolutions: bool = False
     """The same of convolutions, of which torch has a setting of its own."""
 
+    @property
+    def precision(self) -> str:
+        """How factors of f32 are taken."""
+        return "tf32" if self.tf32 else "bf16x6"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block, machine = entry_block(op), machine_of(op)
-        if not any(isinstance(one, loops.ExternOp) for one in block.ops):
+        calls = (result for one in block.ops if isinstance(one, loops.ExternOp) for result in one.results)
+        if not any(is_tensor(result) and traits_of(result).contractions for result in calls):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
         known: dict[tuple[object, ...], Plan | None] = {}
         measured = convolutions_taken(self.tf32_convolutions, unmeasured=False)
-        for product in products_of(block, tf32=self.tf32, untouched=chosen, convolutions=measured):
+        for product in products_of(block, precision=self.precision, untouched=chosen, convolutions=measured):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
             rows = reduced(product, block, chosen) if product.windows is None else None
@@ -65,6 +73,9 @@ class ChooseProductsPass(ModulePass):
             if key not in known:
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
+            if product.precision == "bf16x6" and machine.architecture not in MEASURED_IN_PIECES:
+                no_match(product.call, f"stays the library's: in pieces it was not measured on {machine.architecture}")
+                continue
             if plan is None or not plan.pays:
                 told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
@@ -83,7 +94,7 @@ class ChooseProductsPass(ModulePass):
         """Says what is predicted of convolutions that stay the library's because the estimate was fitted to others."""
         split_gradients(block)
         every = convolutions_taken(self.tf32_convolutions)
-        for product in products_of(block, tf32=self.tf32, convolutions=every):
+        for product in products_of(block, precision=self.precision, convolutions=every):
             if product.windows is None or not (what := product.windows.unmeasured):
                 continue
             plan = plan_of(product, machine) if traits_of_device(product.device).contractions else None
@@ -104,6 +115,7 @@ def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
         product.sizes,
         product.batch,
         product.bits,
+        product.precision,
         product.is_kept,
         product.windows,
         len(every),

@@ -14,7 +14,7 @@ from cuesta.dialects.core.machine import machine_of
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.products import convolutions_taken, products_of
-from cuesta.transforms.products.tiles import estimates
+from cuesta.transforms.products.tiles import Around, estimates
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FuseProductsPass(ModulePass):
     name = "fuse-products"
 
     tf32: bool = False
-    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    """Whether factors of type f32 may be rounded to TF32; otherwise they are taken in pieces of bf16."""
     tf32_convolutions: bool = False
     """The same of convolutions, of which torch has a setting of its own."""
     keep_roundings: bool = False
@@ -38,9 +38,10 @@ class FuseProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         taken = convolutions_taken(self.tf32_convolutions, single=True)
         split_gradients(entry_block(op))
-        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=taken):
+        for product in products_of(entry_block(op), precision="tf32" if self.tf32 else "bf16x6", convolutions=taken):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
-            whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
+            around = Around(precision=product.precision)
+            whole = estimates(product.sizes, product.batch, product.bits, machine_of(op), around)
             tile = next(choices for _, choices in whole if "part" not in choices)
             is_contraction = traits_of_device(product.device).contractions and min(product.sizes) > 1
             replace(product, nest, tile if is_contraction else {})

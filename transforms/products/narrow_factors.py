@@ -34,12 +34,13 @@ NARROWED = (*SCALED, *WIDE)
 Narrow: TypeAlias = BFloat16Type | Float16Type
 
 
-def factor_type(call: loops.ExternOp, left: SSAValue, right: SSAValue, *, tf32: bool) -> Attribute | None:
+def factor_type(call: loops.ExternOp, left: SSAValue, right: SSAValue, *, rounded: bool) -> Attribute | None:
     """The type in which matrix units may take both factors of a call, where that is not the type of its result: of 8
     bits for `_scaled_mm`, of 16 for products that give f32 and whose factors are exact so. None for any other.
 
     Products of factors of 16 bits are exact, but matrix units cut what they add up: off by 2.1e-6 (H200, 2048 points),
-    which is ten times what f32 is. So it is done where f32 may be rounded to TF32, too. Of 8 bits it was 3.8e-8.
+    which is ten times what f32 is. So it is done where f32 may be rounded to TF32, too: `rounded`. Of 8 bits it was
+    3.8e-8.
     """
     given, result = [element_type_of(value) for value in (left, right)], element_type_of(call.results[0])
     if call.overload in SCALED:
@@ -54,7 +55,7 @@ def factor_type(call: loops.ExternOp, left: SSAValue, right: SSAValue, *, tf32: 
     if call.overload in WIDE:
         return given[0] if given[0] == given[1] and isinstance(given[0], Narrow) else None
     kinds = _exact_in(left), _exact_in(right)
-    return _common(*kinds) if tf32 or all(isinstance(one, Eight) for one in kinds) else None
+    return _common(*kinds) if rounded or all(isinstance(one, Eight) for one in kinds) else None
 
 
 def _common(left: Attribute | None, right: Attribute | None) -> Attribute | None:
@@ -100,9 +101,9 @@ def bias_of(call: loops.ExternOp) -> SSAValue | None:
     return call.tensor("self") if "add" in call.overload else None
 
 
-def may_be_factor(scalar: Attribute, tf32: bool) -> bool:
-    """Whether matrix units take factors of a type."""
-    return isinstance(scalar, Narrow) or (isinstance(scalar, Float32Type) and tf32)
+def may_be_factor(scalar: Attribute, precision: str) -> bool:
+    """Whether matrix units take factors of a type: of f32 only with some precision (`kernel.contract`)."""
+    return isinstance(scalar, Narrow) or (isinstance(scalar, Float32Type) and precision != "")
 
 
 def _is_scaled_product(call: loops.ExternOp) -> bool:

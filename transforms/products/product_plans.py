@@ -88,6 +88,13 @@ Source: calls of cuDNN, bf16, channels last, on an H100.
 """
 
 
+SIDE, FEWEST, REACHED, BEGUN = 64, 40, 0.87, 9.0
+"""The library's tiles of f32 have so many rows and columns, but few take the time of fewer; the part of a processor's
+products and sums of f32 that it does; and the microseconds it takes besides. 50 products took 1.15 of this in the mean,
+and 0.99 at least: it is careful.
+
+Source: `make bench-products ARGS=--single` on an H200.
+"""
 DEEP, OF_DEEP = 2300, 0.82
 """From so many points of a sum on the library takes this part of what is estimated for windows that overlap.
 
@@ -124,7 +131,7 @@ class Plan:
 
 def plan_of(product: Product, machine: Machine) -> Plan | None:
     """The best way to compute a product in one nest with what is around it; None where nothing is."""
-    if product.consumer is None and not product.producers:
+    if product.consumer is None and not product.producers and not product.precision:
         return None
     library = _of_library(product, machine)
     after = 0.0 if product.consumer is None else time_whole(product.consumer, machine)[0]
@@ -133,7 +140,9 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
     apart = before + library + after + sum(others)
     found: list[Plan] = []
     for prologues in (False, True):
-        if (prologues and not product.producers) or (not prologues and product.consumer is None):
+        if (prologues and not product.producers) or (
+            not prologues and product.consumer is None and not product.precision
+        ):
             continue
         for beside in (False, True) if product.beside else (False,):
             sizes = summed_sizes(product, prologues)
@@ -154,7 +163,7 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
 def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
     """The best way to compute a product in one nest with what reduces its rows; None where there is none."""
     product = found.product
-    library = _library(product, product.sizes, machine, ALONE)
+    library = _of_library(product, machine)
     (after, ideal), before = time_whole(found.nest, machine), _before(product, machine)
     if "part" in choose_part_on_gpu(found.nest, machine):  # which read it once
         after = min(after, SLACK * ideal)
@@ -169,13 +178,23 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
             return None
         second += time_whole(apart, machine)[0]
     for time, tile in estimates(
-        product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8, promoted=product.bits == 8)
+        product.sizes, product.batch, product.bits, machine, _reduced(product, work)
     ):
         width = tile["columns"]
         if "part" not in tile and _is_in_steps(product, tile, product.sizes[2]) and can_be_in_parts(found, width):
             together = time + before + second
             return Plan({**tile, "part": width}, False, False, together, before + library + after, spared=spared)
     return None
+
+
+def _reduced(product: Product, work: float) -> Around:
+    """What is done around a product whose rows are reduced, which nobody stores."""
+    return Around(work, -product.bits / 8, promoted=_is_promoted(product), precision=product.precision)
+
+
+def _is_promoted(product: Product) -> bool:
+    """Whether f32 adds up what units add up in fewer bits."""
+    return product.bits == 8 or product.precision == "bf16x6"
 
 
 def lie_as_read(product: Product) -> bool:
@@ -228,6 +247,8 @@ def _is_in_steps(product: Product, tile: dict[str, int], points: int) -> bool:
     windows = product.windows
     if "descriptors" in tile:  # nothing is masked
         return True
+    if product.precision == "bf16x6":  # masks are little beside pieces, but rows have to begin where vectors may
+        return lie_as_read(product)
     if windows is not None and product.sizes[1] * product.bits % VECTOR:
         return False
     if windows is not None and windows.overlap:  # what its loads take is known
@@ -242,11 +263,13 @@ def _of_library(product: Product, machine: Machine) -> float:
     channels.
     """
     rows, columns, points = product.sizes
-    known = ALONE
+    if product.precision == "bf16x6":
+        return _of_singles(product, machine)
+    known = Around(precision=product.precision)
     if product.bits == 8:
         known = Around(promoted=not product.call.argument("use_fast_accum"))
     elif product.windows is not None:
-        known = Around(part_in_memory=_part_in_memory(product))
+        known = Around(part_in_memory=_part_in_memory(product), precision=product.precision)
         if not product.windows.unmeasured and product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
     found = _library(product, (rows, columns, points), machine, known)
@@ -259,6 +282,15 @@ def _of_library(product: Product, machine: Machine) -> float:
         copied = ROW * (_held(product.left) + _held(product.result)) + 2 * machine.launch_bytes
         found += copied / (machine.memory_rate * machine.processors) / CLOCK
     return found
+
+
+def _of_singles(product: Product, machine: Machine) -> float:
+    """Microseconds that the library takes for a product of f32 that nothing is rounded for."""
+    rows, columns, points = product.sizes
+    padded = math.prod(FEWEST if size <= FEWEST else -(-size // SIDE) * SIDE for size in (rows, columns))
+    computed = padded * points * product.batch / (REACHED * machine.instruction_rate * machine.processors)
+    moved = 4 * product.batch * (rows * points + columns * points + rows * columns) / machine.memory_rate
+    return BEGUN + max(computed, moved / machine.processors) / CLOCK
 
 
 def _library(product: Product, sizes: tuple[int, int, int], machine: Machine, known: Around) -> float:
@@ -339,9 +371,9 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     overlap = product.windows is not None and product.windows.overlap
     addresses = _addresses(product)
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
-    eight = product.bits == 8
+    units = {"promoted": _is_promoted(product), "precision": product.precision, "widest": widest}
     if not prologues:
-        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, promoted=eight, widest=widest)
+        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, **units)
     works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
@@ -354,7 +386,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     both = (works[0], works[1]), (bits[0], bits[1]), count, shared
-    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, eight, widest)
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, **units)
 
 
 def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:

@@ -116,6 +116,8 @@ class Product:
     """Of a convolution, how it is a product: its factors are no matrices, and its result is none."""
     narrow: Attribute | None = None
     """The type of its factors, or that they are exact in, where that is not the type of its result."""
+    precision: str = ""
+    """How matrix units take its factors, which are of f32; empty for others."""
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -202,19 +204,19 @@ def result_of(call: loops.ExternOp) -> SSAValue:
 def products_of(
     block: Block,
     *,
-    tf32: bool,
+    precision: str,
     untouched: Collection[loops.NestOp] = (),
     convolutions: Convolutions = NO_CONVOLUTIONS,
 ) -> list[Product]:
-    """The library products of @main that a nest could compute, in order. Of f32 only if rounding to TF32 is allowed.
-    Nests in `untouched` take none in. So, too, the `convolutions` that are products.
+    """The library products of @main that a nest could compute, in order. Factors of f32 are taken with a `precision`
+    (`kernel.contract`); where that is empty, products of f32 are none. Nests in `untouched` take none in. So, too, the `convolutions` that are products.
     """
     found: list[Product] = []
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}
     taken = set(untouched)
     for op in block.ops:
         if isinstance(op, loops.ExternOp) and (op.overload in _FACTORS or op.overload in (CONVOLUTION, GRADIENTS)):
-            product = product_of(op, positions, taken, tf32, convolutions=convolutions)
+            product = product_of(op, positions, taken, precision, convolutions=convolutions)
             if product is None:
                 continue
             found.append(product)
@@ -227,7 +229,7 @@ def product_of(
     call: loops.ExternOp,
     positions: dict[Operation, int],
     taken: set[loops.NestOp],
-    tf32: bool,
+    precision: str,
     *,
     fewest: int = 2,
     convolutions: Convolutions = NO_CONVOLUTIONS,
@@ -260,15 +262,15 @@ def product_of(
     bias, scalar = bias_of(call), element_type_of(call.results[which])
     # A contraction has factors of two axes each; nests of a processor read whatever there is.
     contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
-    narrow = factor_type(call, left, right, tf32=tf32) if contracts and not is_convolution else None
+    narrow = factor_type(call, left, right, rounded=precision == "tf32") if contracts and not is_convolution else None
     if call.overload in NARROWED and narrow is None:
         return None
     if "add" in call.overload and (reason := unknown_factors(call)) is not None:
         no_match(call, f"is not taken for a product: {reason}")
         return None
     every = [value.type for value in (call.results[which], left, right, *(() if bias is None else (bias,)))]
-    if not is_convolution and narrow is None and not may_be_factor(scalar, tf32):
-        no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
+    if not is_convolution and narrow is None and not may_be_factor(scalar, precision):
+        no_match(call, f"is not taken for a product: its type is {scalar}")
         return None
     for one in every:
         if not is_tensor_type(one) or len(static(sizes_of(one))) < len(sizes_of(one)):
@@ -297,14 +299,18 @@ def product_of(
             return None
         made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
-    product = Product(call, consumer, is_kept, producers, windows=windows, narrow=narrow)
+    if not isinstance(narrow or scalar, Float32Type):
+        precision = ""
+    elif is_convolution:
+        precision = "tf32"
+    product = Product(call, consumer, is_kept, producers, windows=windows, narrow=narrow, precision=precision)
     if min(product.sizes) < (1 if convolutions.single and windows is not None else fewest):
         no_match(call, f"is not taken for a product: it has fewer than {fewest} rows, columns or points")
         return None
     if consumer is None:
         return product
-    beside = _beside(product, consumer, positions, taken, tf32, convolutions)
-    return Product(call, consumer, is_kept, producers, beside, windows, narrow) if beside else product
+    beside = _beside(product, consumer, positions, taken, precision, convolutions)
+    return Product(call, consumer, is_kept, producers, beside, windows, narrow, precision) if beside else product
 
 
 def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows) -> str | None:
@@ -333,7 +339,7 @@ def _beside(
     consumer: loops.NestOp,
     positions: dict[Operation, int],
     taken: set[loops.NestOp],
-    tf32: bool,
+    precision: str,
     convolutions: Convolutions,
 ) -> tuple[Product, ...]:
     """The other products that a consumer reads as it does this one."""
@@ -349,7 +355,7 @@ def _beside(
             continue
         if len(alike) < len(list(source.uses)) or source.type != product.result.type:
             continue
-        other = product_of(call, positions, taken | {consumer}, tf32, convolutions=convolutions)
+        other = product_of(call, positions, taken | {consumer}, precision, convolutions=convolutions)
         if other is None or other.sizes != product.sizes or other.domain != product.domain:
             continue
         if other.narrow == product.narrow:

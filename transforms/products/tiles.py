@@ -101,6 +101,11 @@ while the next factors arrive; of 16 bits 1 is enough.
 
 Source: machine code for sm_90 (Triton 3.6), 11 tiles of 16, 32 and 64 bits: 2 or 4, and 0.5 to 2, of small tiles.
 """
+_FULL = 64
+"""From so many rows on a tile uses matrix units as four warps together (`wgmma`).
+
+Source: a definition: the PTX ISA.
+"""
 LEAST_WAVE = 0.7
 """The part of a wave that the library takes the time of at least, for as many tiles as there are.
 
@@ -130,6 +135,28 @@ the cache.
 
 Source: the same: 1.31 for 4000x4104x1000, and 1.20 for 3000x3000x3000, of steps of whole lines.
 """
+PIECES, PRODUCTS = 3, 6
+"""The pieces of bf16 that a factor of f32 is, and how many products of 16 bits one of f32 is then.
+
+Source: a definition: `bf16x6` (`dialects/kernel/contract.py`).
+"""
+HELD = 1.25
+"""Registers for an element of a factor that a thread cuts into pieces.
+
+Source: machine code for sm_90 (Triton 3.6): 1.1 to 1.6 of twelve tiles.
+"""
+CUT, ADDED = 8.0, 3.0
+"""Instructions in which an element of a factor is cut into pieces, and those for an element of a tile in each step: what
+is no number counts as nothing, and f32 adds.
+
+Source: machine code for sm_90.
+"""
+_TURN, _ISSUE, _ALONE, _NARROW = 770.0, 1.44, 1.08, 1.5
+"""Clocks that a step in pieces takes of a program by itself besides, as each of its six products waits for the one
+before; clocks of an instruction of its warps; how many times as long matrix units take for it, and for few rows.
+
+Source: fitted with `_IN_PIECES`.
+"""
 CLOCK = 1750.0
 """Clocks of a microsecond.
 
@@ -152,6 +179,12 @@ class Pace:
 
 
 _PLAIN = Pace(1.0, 0.0, _START, _LATENCY, _REACHED)
+_IN_PIECES = Pace(1.0, 0.0, 7500, 1600, 0.79)
+"""Of a product of f32 in pieces.
+
+Source: fitted to 380 tiles of `make bench-products ARGS=--single` on an H200, 0.08 off in the mean; the tile that it
+puts first took 1.035 times the fastest that was timed.
+"""
 _OVERLAPPING = Pace(1.56, 1.13, 6250, 670, 0.6)
 """Of a product of matrices, and of a convolution whose windows overlap.
 
@@ -190,6 +223,8 @@ class Around:
     group: int = 0
     promoted: bool = False
     """Whether f32 adds up what units add up in fewer bits: a thread has two tiles in its registers."""
+    precision: str = ""
+    """How units take factors of f32 (`kernel.contract`)."""
     widest: int = 0
     """The bits of the widest element that is read or written for an element of the result; 0 for those of factors."""
 
@@ -244,7 +279,7 @@ def estimates(
                 "warps": warps,
                 "stages": stages,
                 "group": GROUP,
-                **({"tf32": 1} if bits == 32 else {}),
+                **({around.precision: 1} if around.precision else {}),
             }
             for parts in (1, *_parts(points, depth)):
                 time = clocks(sizes, batch, bits, made, parts, machine, around, whole_waves=whole_waves) / CLOCK
@@ -282,9 +317,17 @@ def clocks(
     left, right = (one or bits for one in around.bits_before)
     lefts = 1 if around.share_left else around.sums
     loaded = _loaded(bits, made, around)
-    pace = pace or (_OVERLAPPING if around.overlap else _PLAIN)
+    pieces = around.precision == "bf16x6"
+    pace = pace or (_OVERLAPPING if around.overlap else _IN_PIECES if pieces else _PLAIN)
     step = loaded / (machine.cache_rate * pace.rate) + pace.place * (lefts * height + around.sums * width)
-    step = max(step, around.sums * height * width * depth * bits / 16 / (_UNITS * pace.reached))
+    units = around.sums * height * width * depth * (PRODUCTS if pieces else bits / 16) / _UNITS
+    by_itself = 0.0
+    if pieces:
+        units *= _NARROW if height < _FULL else 1.0
+        cut = (lefts * height + around.sums * width) * depth * CUT + around.sums * height * width * ADDED
+        by_itself = max(step, _ALONE * units + _ISSUE * cut / (32 * made["warps"]) + _TURN)
+        units += pace.reached * cut / machine.instruction_rate
+    step = max(step, units / pace.reached)
     start = pace.start
     if "descriptors" in made:
         step *= _DESCRIBED * (_TAIL if points % (parts * depth) else 1.0)
@@ -297,7 +340,7 @@ def clocks(
     if not together:
         return math.inf
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.cache_rate)
-    waits = step + pace.latency if around.in_turns else max(step, pace.latency / (stages - 1))
+    waits = step + pace.latency if around.in_turns else max(step, by_itself, pace.latency / (stages - 1))
     alone = start + _LATENCY + steps * waits
     each: float = -(-programs // machine.processors)
     rounds: float = -(-each // together)
@@ -327,9 +370,13 @@ def programs_together(bits: int, made: dict[str, int], machine: Machine, around:
     """How many programs a processor has at a time; 0 where it has no room for one."""
     height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
     wanted = (2 if around.promoted else 1) * around.sums * height * width // (warps * 32) + 48
+    if around.precision == "bf16x6":  # elements are in registers, and so are their pieces
+        wanted += int(HELD * (around.sums * width + height) * depth / (warps * 32))
     held = _loaded(bits, made, around) * stages + sum(
         side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
     )
+    if around.precision == "bf16x6":
+        held += around.sums * width * depth * PIECES * 2
     if "programs" in made:  # the next tile's factors are there while this one is stored
         held += height * width * (_STORED_WIDE if max(bits, around.widest) > 16 else 1)
     if wanted > machine.registers or held > machine.shared:

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.kernel.contract import PRECISIONS
 from cuesta.dialects.loops.analysis import Loop, NestAnalysis
 from cuesta.lowering.schedule.gpu.idle_steps import idle_steps
 from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
@@ -29,7 +30,7 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         return schedule_summed(analysis, choices, bits)
     if any(loop.loops for loop in analysis.root.loops):
         return schedule_reduced(analysis, choices, bits)
-    found = contractions_of(analysis, bool(choices.get("tf32")))
+    found = contractions_of(analysis, precision_of(analysis.nest, choices))
     if isinstance(found, str):
         raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
     rows, columns = next((one.rows, one.columns) for one in found.values())
@@ -55,14 +56,25 @@ def _launched(choices: Mapping[str, int], bits: int, *named: str) -> dict[str, i
     return {"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made}
 
 
-def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contraction] | str:
+def precision_of(nest: loops.NestOp, choices: Mapping[str, int]) -> str:
+    """How a contraction takes factors of f32, by its choices; empty where they say nothing.
+
+    Errors: CuestaError when they say two things.
+    """
+    said = [one for one in PRECISIONS if choices.get(one)]
+    if len(said) > 1:
+        raise CuestaError(Diagnostic.on(nest, f"its schedule says both {' and '.join(said)}"))
+    return said[0] if said else ""
+
+
+def contractions_of(analysis: NestAnalysis, precision: str) -> dict[Loop, Contraction] | str:
     """The contractions that a nest is, of the same rows and columns, by their loops; or why it is none."""
     root = analysis.root
     if not root.loops:
         return "it has no inner loop"
     made: dict[Loop, Contraction] = {}
     for loop in root.loops:
-        found = contraction_in(analysis, loop, root.axes, tf32)
+        found = contraction_in(analysis, loop, root.axes, precision)
         if isinstance(found, str):
             return found
         made[loop] = found
@@ -77,7 +89,7 @@ def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: i
 
     Errors: CuestaError when a reduction is over several axes, or not of `columns` points, or of something else.
     """
-    root, tf32 = analysis.root, bool(choices.get("tf32"))
+    root, precision = analysis.root, precision_of(analysis.nest, choices)
     made: dict[Operation, tuple[list[int], int]] = {}
     contractions: dict[Operation, Contraction] = {}
 
@@ -91,7 +103,7 @@ def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: i
             raise refuse(loop.op, f"it is no reduction of {choices['columns']} points")
         made[loop.op] = (loop.axes, choices["columns"])
         for inner in loop.loops:
-            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], tf32)
+            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], precision)
             if isinstance(found, str):
                 raise refuse(inner.op, found)
             if found.columns != loop.axes[0]:
@@ -118,7 +130,7 @@ def schedule_summed(analysis: NestAnalysis, choices: Mapping[str, int], bits: in
 
     Errors: CuestaError when something in the nest is no sum, or has contractions of other rows and columns in it.
     """
-    root, tf32 = analysis.root, bool(choices.get("tf32"))
+    root, precision = analysis.root, precision_of(analysis.nest, choices)
     made: dict[Operation, tuple[list[int], int]] = {}
     contractions: dict[Operation, Contraction] = {}
 
@@ -130,7 +142,7 @@ def schedule_summed(analysis: NestAnalysis, choices: Mapping[str, int], bits: in
             raise refuse(loop.op, "it does something else than to reduce")
         made[loop.op] = (loop.axes, 1)
         for inner in loop.loops:
-            found = contraction_in(analysis, inner, root.axes, tf32)
+            found = contraction_in(analysis, inner, root.axes, precision)
             if isinstance(found, str):
                 raise refuse(inner.op, found)
             points = analysis.sizes[inner.axes[0]]
@@ -163,7 +175,7 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
     Errors: CuestaError when a reduction in a step is over several axes, or not of `depth` points, or no sum of products
     stands anywhere.
     """
-    root, depth, tf32 = analysis.root, choices["depth"], bool(choices.get("tf32"))
+    root, depth, precision = analysis.root, choices["depth"], precision_of(analysis.nest, choices)
     made: dict[Operation, tuple[list[int], int]] = {}
     contractions: dict[Operation, Contraction] = {}
 
@@ -178,7 +190,7 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
             raise refuse(loop.op, f"it is no reduction of {depth} points")
         made[loop.op] = (loop.axes, depth)
         for inner in loop.loops:
-            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], tf32)
+            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], precision)
             if isinstance(found, str):
                 raise refuse(inner.op, found)
             (axis,) = inner.axes
@@ -187,7 +199,7 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
                 raise refuse(inner.op, "how many points it has only the call knows")
             contractions[inner.op] = found
             made[inner.op] = (inner.axes, max(LEAST, 1 << (points - 1).bit_length()))
-        found = contraction_in(analysis, loop, root.axes, tf32)
+        found = contraction_in(analysis, loop, root.axes, precision)
         if not isinstance(found, str):
             within = {contractions[inner.op].rows for inner in loop.loops}
             contractions[loop.op] = _turned(found) if found.columns in within else found
@@ -224,7 +236,7 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
     )
 
 
-def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: bool) -> Contraction | str:
+def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], precision: str) -> Contraction | str:
     """The contraction that a loop is, whose rows and columns are among the axes `around`; or why it is none."""
     reduction = loop.op
     if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
@@ -236,13 +248,14 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
     factors: list[SSAValue] = []
     for operand in product.operands:
         widened = operand.owner
-        if isinstance(widened, elem.ConvertOp) and _is_narrow(widened.operands[0].type):
+        # Units cut off what they add up, also of narrow factors; in pieces f32 adds.
+        if precision != "bf16x6" and isinstance(widened, elem.ConvertOp) and _is_narrow(widened.operands[0].type):
             left_out.add(widened)
             operand = widened.operands[0]
         factors.append(operand)
     left, right = factors
     eights = isinstance(left.type, Eight) and isinstance(right.type, Eight)
-    if not eights and (left.type != right.type or not (_is_narrow(left.type) or tf32)):
+    if not eights and (left.type != right.type or not (_is_narrow(left.type) or precision)):
         return f"its factors have the types {left.type} and {right.type}"
     if product.results[0].has_more_than_one_use():
         return "a product has other uses"
@@ -260,12 +273,13 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
     turned = _stored_last(analysis, rows[-1]) and not _stored_last(analysis, columns[-1])
     if rows[-1] in within or (turned and columns[-1] not in within):
         left, right, rows, columns = right, left, columns, rows
-    return Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], tf32)
+    used = precision if isinstance(left.type, Float32Type) else ""
+    return Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], used)
 
 
 def _turned(one: Contraction) -> Contraction:
     """The same with rows for columns."""
-    return Contraction(one.right, one.left, one.left_out, one.columns, one.rows, one.tf32)
+    return Contraction(one.right, one.left, one.left_out, one.columns, one.rows, one.precision)
 
 
 def _is_narrow(value_type: Attribute) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from cuesta.dialects.kernel.contract import PRECISIONS
 from cuesta.targets import reference
 from tests.support.text import parse, refused, round_trip
 
@@ -32,11 +33,11 @@ FACTORS = "kernel.factors %a, %b : vector<4x1x4xf16>, vector<1x8x4xf16>"
 END = "} : vector<4x8xf32>\n      kernel.store %s, %y[%i * 5 + %j] : vector<4x8xf32>"
 
 
-@pytest.mark.parametrize("tf32", [False, True])
-def test_round_trip(tf32: bool) -> None:
+@pytest.mark.parametrize("precision", ["", *PRECISIONS])
+def test_round_trip(precision: str) -> None:
     text = CONTRACT
-    if tf32:
-        text = text.replace("f16", "f32").replace("kernel.contract (", "kernel.contract tf32 (")
+    if precision:
+        text = text.replace("f16", "f32").replace("kernel.contract (", f"kernel.contract {precision} (")
     round_trip(text)
 
 
@@ -55,6 +56,7 @@ def test_what_it_means() -> None:
         ("lanes 4 dim 2) {", "lanes 4 dim 1) {", "an index of type vector<1x4xindex> does not fit"),
         ("%k = 0 to 6 lanes", "%l = 0 to 1, %k = 0 to 6 lanes", "kernel.contract has one axis with lanes"),
         (END, "} : vector<4x8xf16>", "kernel.contract gives vector<4x8xf32>"),
+        ("kernel.contract (", "kernel.contract bf16x6 (", "kernel.contract bf16x6: factors of f32 have one of"),
         (FACTORS, "kernel.yield %a : vector<4x1x4xf16>", "kernel.yield gives one value, at the end of a kernel.reduce"),
         (
             FACTORS,

@@ -201,14 +201,15 @@ def test_so_is_a_convolution_that_is_a_product() -> None:
         check_equivalent(on_cuda(parse(text)), module, exact=False)
 
 
-def test_products_of_f32_stay_calls_unless_tf32_is_allowed() -> None:
+def test_products_of_f32_are_rounded_only_where_that_is_allowed() -> None:
     text = PRODUCT.replace("f16", "f32").replace("%1 = elem.convert %0 : f32 to f32", "%1 = elem.abs %0 : f32")
     text = text.replace("%3 = elem.convert %2 : f32 to f32", "%3 = elem.abs %2 : f32")
     for tf32 in (False, True):
         module, asked = on_cuda(parse(text)), Asked(lambda text: 10.0 if "depth" in text else 30.0)
         with measuring(asked):
             TuneKernelsPass(tf32=tf32).apply(make_context(), module)
-        assert [one.get("tf32") for one in choices(module)] == ([1] if tf32 else [None])
+        (made,) = choices(module)
+        assert (made.get("tf32"), made.get("bf16x6")) == ((1, None) if tf32 else (None, 1))
 
 
 def test_layers_one_after_the_other() -> None:

@@ -25,7 +25,7 @@ from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
 from cuesta.transforms.products.forms import forms_of
-from cuesta.transforms.products.tiles import tiles_for
+from cuesta.transforms.products.tiles import Around, tiles_for
 from tests.support.triton_interpreter import ask, on_cuda, parse, run, to_host
 from tests.support.triton_kernels import kernels_in, kernels_of, texts_of
 from tests.targets.triton.test_contractions import HOPPER, SMALL, fused, product, text_of, with_prologue
@@ -49,13 +49,14 @@ CASES = {
         "2x40x48xf16", "2x40x48xf16, #aten.layout<strides = [0, 48, 1]>"
     ),
     "f32": product(20, 40, 24, "f32"),
+    "f32 in pieces": product(20, 40, 24, "f32"),
     "many tiles of a row": product(16, 200, 24, "bf16"),
     "a factor is computed": with_prologue(20, 40, 48),
 }
 
 
 def choices_of(name: str, form: str) -> dict[str, int]:
-    return {**SMALL, **FORMS[form], **({"tf32": 1} if name == "f32" else {})}
+    return {**SMALL, **FORMS[form], **({"tf32": 1} if name == "f32" else {"bf16x6": 1} if name.startswith("f32") else {})}
 
 
 def summing(left: str, right: str, *, sizes: str = "%i : 32, %j : 64", points: str = "32", symbols: str = "") -> str:
@@ -233,13 +234,13 @@ def resources(text: KernelText, architecture: int = HOPPER) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("element", ["bf16", "f32"])
-def test_forms_fit_the_device(element: str) -> None:
+@pytest.mark.parametrize(("element", "precision"), [("bf16", ""), ("f32", "tf32"), ("f32", "bf16x6")])
+def test_forms_fit_the_device(element: str, precision: str) -> None:
     """Every form of the first tiles has room in shared memory; of 16 bits none keeps registers in memory."""
-    sizes, bits = (1000, 4096, 1024), 16 if element == "bf16" else 32
+    sizes, bits, around = (1000, 4096, 1024), 16 if element == "bf16" else 32, Around(precision=precision)
     count = 0
-    for tile in tiles_for(sizes, 1, bits, REFERENCE)[:2]:
-        for form in forms_of(sizes, 1, bits, REFERENCE, tile):
+    for tile in tiles_for(sizes, 1, bits, REFERENCE, around)[:2]:
+        for form in forms_of(sizes, 1, bits, REFERENCE, tile, around):
             shared, stack = resources(text_of(fused(product(*sizes, element, transposed=True), form)))
             assert shared <= REFERENCE.shared, form
             assert element == "f32" or not stack, form

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.context import make_context
 from cuesta.dialects import loops
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.targets.program import KernelText
@@ -16,7 +20,7 @@ from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.testing import compare
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.products import products_of
-from cuesta.transforms.products.tiles import tiles_for
+from cuesta.transforms.products.tiles import Around, tiles_for
 from tests.support.triton_interpreter import on_cuda, parse, run
 from tests.support.triton_kernels import assert_compiles, texts_of
 
@@ -58,6 +62,13 @@ func.func @main(%a : {a}, %b : {b}, %bias : tensor<{n}x{element}>, %res : {out})
 }}"""
 
 
+PLAIN = """
+func.func @main(%a : tensor<16x16xf32>, %b : tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  func.return %m : tensor<16x16xf32>
+}"""
+
+
 def with_prologue(m: int, n: int, k: int) -> str:
     """exp(tanh(x · s + c)) · (cos w + c), s for rows and c for points: nothing of it is 0 where nothing is read."""
     a, b, w = f"tensor<{m}x{k}xf16>", f"tensor<{k}x{n}xf16>", f"tensor<{k}x{n}xf32>"
@@ -92,7 +103,7 @@ func.func @main(%x : {a}, %s : tensor<{m}xf16>, %c : tensor<{k}xf32>, %w : {w}) 
 
 def fused(text: str, choices: dict[str, int]) -> ModuleOp:
     module = on_cuda(parse(text))
-    (found,) = products_of(entry_block(module), tf32=True)
+    (found,) = products_of(entry_block(module), precision="tf32")
     replace(found, fused_nest(found, prologues=True), choices)
     module.verify()
     assert sum(isinstance(op, loops.NestOp) for op in entry_block(module).ops) == 1
@@ -102,7 +113,7 @@ def fused(text: str, choices: dict[str, int]) -> ModuleOp:
 
 def text_of(module: ModuleOp) -> KernelText:
     (text,) = texts_of(module)
-    assert "tl.dot(" in text.source
+    assert "tl.dot(" in text.source or "functions.multiply_in_pieces(" in text.source
     return text
 
 
@@ -114,16 +125,22 @@ CASES = {
     "batched": product(20, 33, 24, "f16", batch=3),
     "batched and transposed": product(17, 16, 40, "f16", batch=2, transposed=True),
     "f32": product(20, 40, 24, "f32"),
+    "f32 in pieces": product(20, 40, 24, "f32"),
+    "f32 in pieces, odd sizes": product(37, 45, 51, "f32"),
+    "f32 in pieces, batched and transposed": product(17, 16, 40, "f32", batch=2, transposed=True),
     "prologue": with_prologue(20, 40, 48),
     "prologue, odd sizes": with_prologue(17, 21, 37),
 }
 
 
+def choices_for(name: str) -> dict[str, int]:
+    return {**SMALL, **({"tf32": 1} if name == "f32" else {"bf16x6": 1} if name.startswith("f32") else {})}
+
+
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.mark.parametrize("name", CASES)
 def test_numerics(name: str) -> None:
-    text = CASES[name]
-    choices = {**SMALL, "tf32": 1} if name == "f32" else SMALL
+    text, choices = CASES[name], choices_for(name)
     inputs = random_inputs(parse(text))
     expected, truth = run_reference(parse(text), inputs), run_reference(parse(text), inputs, precise=True)
     (actual,) = run(fused(text, choices), inputs)
@@ -145,23 +162,53 @@ def test_what_is_fused_means_the_same_at_every_level(name: str) -> None:
     check_equivalent(nests, module)
 
 
-@pytest.mark.parametrize("name", ["odd sizes", "f32", "prologue, odd sizes"])
+@pytest.mark.parametrize("name", ["odd sizes", "f32", "f32 in pieces, odd sizes", "prologue, odd sizes"])
 def test_one_compiles(name: str) -> None:
-    text = text_of(fused(CASES[name], {**SMALL, "tf32": 1} if name == "f32" else SMALL))
+    text = text_of(fused(CASES[name], choices_for(name)))
     assert ('input_precision="tf32"' in text.source) == (name == "f32")
+    assert ("functions.multiply_in_pieces(" in text.source) == name.startswith("f32 in pieces")
     assert_compiles([text])
 
 
+def test_a_schedule_says_one_precision() -> None:
+    with pytest.raises(CuestaError, match="its schedule says both tf32 and bf16x6"):
+        texts_of(fused(CASES["f32"], {**SMALL, "tf32": 1, "bf16x6": 1}))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("element", ["bf16", "f32"])
+def test_pieces_are_as_exact_as_f32_and_keep_what_is_no_number() -> None:
+    """Numbers over the whole range whose pieces are exact, the greatest ones, infinities, NaN and zeros of both signs,
+    in products with what is one piece and what is three.
+    """
+    inf, nan, most = math.inf, math.nan, torch.finfo(torch.float32).max
+    given = torch.randn(16, 16) * 2.0 ** torch.randint(-20, 20, (16, 16))
+    other = torch.randn(16, 16) * 2.0 ** torch.randint(-20, 20, (16, 16))
+    given[0], given[1], given[2], given[3] = 0.0, 0.0, 0.0, -0.0
+    given[0, 3], given[1, 4], given[2, 5], given[4, 6], given[4, 7] = inf, -inf, nan, inf, -inf
+    given[5, 0], given[5, 1:], given[6], given[7] = most, 0.0, most / 2.0**40, 2.0**-80
+    other[:, 0], other[:, 1], other[:, 2], other[:, 3] = 1.0, 0.0, -0.5, 1e-3
+    inputs = [given, other]
+    (actual,) = run(fused(PLAIN, {**SMALL, "bf16x6": 1}), inputs)
+    expected, truth = given @ other, given.double() @ other.double()
+    for is_so in (torch.isnan, torch.isinf):
+        assert is_so(actual).nonzero().tolist() == is_so(expected).nonzero().tolist()
+    assert torch.equal(actual[expected.isinf()], expected[expected.isinf()])
+    there = expected.isfinite()
+    size = (given.double().abs() @ other.double().abs())[there]
+    assert bool(((actual.double() - truth)[there].abs() <= 16 * 2.0**-24 * size).all())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("element", ["bf16", "tf32", "bf16x6"])
 @pytest.mark.parametrize("sizes", [(4096, 4096, 1024), (1000, 513, 770), (16, 4096, 4096)])
 def test_every_tile_that_is_tried_compiles(element: str, sizes: tuple[int, int, int]) -> None:
     most = 227 << 10
-    tiles = tiles_for(sizes, 1, 16 if element == "bf16" else 32, REFERENCE)
+    precision = "" if element == "bf16" else element
+    tiles = tiles_for(sizes, 1, 32 if precision else 16, REFERENCE, Around(promoted=True, precision=precision))
     assert tiles
     for choices in tiles:
-        product_of_tiles, *_ = texts_of(fused(product(*sizes, element), choices))
-        assert "tl.dot(" in product_of_tiles.source
+        product_of_tiles, *_ = texts_of(fused(product(*sizes, "f32" if precision else element), choices))
+        assert "multiply_in_pieces(" in product_of_tiles.source or precision != "bf16x6"
         assert compile_kernel(product_of_tiles, HOPPER).shared <= most, choices
 
 

@@ -147,7 +147,7 @@ func.func @main(%a : {a}, %b : {b}, %labels : {labels}) -> {row} {{
 
 def fused(text: str, choices: dict[str, int]) -> ModuleOp:
     module = on_cuda(parse(text))
-    found, *_ = products_of(entry_block(module), tf32=True)
+    found, *_ = products_of(entry_block(module), precision="tf32")
     rows = reduced(found, entry_block(module))
     if rows is not None:
         assert can_be_in_parts(rows, choices["part"])
@@ -249,7 +249,7 @@ func.func @main(%a : {a}, %b : {b}) -> {out} {{
 @pytest.mark.parametrize(("held", "instructions"), [(127, SINGLE), (126, ADDRESS / 2), (124, ADDRESS / 4), (120, 0.0)])
 def test_what_it_takes_to_find_elements_of_odd_rows(held: int, instructions: float) -> None:
     """Those of rows that begin anywhere are loaded one by one, and go through registers."""
-    (found,) = products_of(entry_block(longer_rows(held)), tf32=False)
+    (found,) = products_of(entry_block(longer_rows(held)), precision="")
     assert around(found, True).addresses == (0.0, instructions)
     assert around(found, True).in_turns == (held == 127)
     assert around(found, False).addresses == (0.0, 0.0)
@@ -308,7 +308,7 @@ def test_who_reads_a_product_otherwise_keeps_it(changes: list[tuple[str, str]]) 
         text = text.replace(old, new)
     block = entry_block(on_cuda(parse(text)))
     chosen = [op for op in block.ops if isinstance(op, loops.NestOp) and op.choices]
-    (product,) = products_of(block, tf32=True, untouched=chosen)
+    (product,) = products_of(block, precision="tf32", untouched=chosen)
     assert reduced(product, block, chosen) is None
 
 
@@ -317,7 +317,7 @@ def test_an_element_that_is_masked_is_not_picked() -> None:
     old, new = MASKED
     assert old in text
     block = entry_block(on_cuda(parse(text.replace(old, new))))
-    (product,) = products_of(block, tf32=True)
+    (product,) = products_of(block, precision="tf32")
     rows = reduced(product, block)
     assert rows is not None
     assert [picked(load, product) for load in rows.picks] == [None]

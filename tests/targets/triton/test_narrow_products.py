@@ -141,15 +141,18 @@ def tf32(allowed: bool) -> Generator[None]:
 
 
 @pytest.mark.parametrize(
-    ("name", "allowed", "calls"),
-    [("of 8 bits", False, 0), ("of 16 bits", False, 1), ("of 16 bits", True, 0), ("a batch", False, 1)],
+    ("name", "allowed", "kind"),
+    [("of 8 bits", False, "bf16"), ("of 16 bits", False, "f32"), ("of 16 bits", True, "bf16"), ("a batch", False, "f32")],
 )
-def test_matrix_units_add_up_less_precisely_than_f32(name: str, allowed: bool, calls: int) -> None:
-    """2048 points of 16 bits were off by 2.1e-6 on an H200, ten times as much as f32; of 8 bits by 3.8e-8."""
+def test_matrix_units_add_up_less_precisely_than_f32(name: str, allowed: bool, kind: str) -> None:
+    """2048 points of 16 bits were off by 2.1e-6 on an H200, ten times as much as f32; of 8 bits by 3.8e-8. So factors
+    of 16 bits are taken for the f32 that they became, in pieces, unless rounding is allowed.
+    """
     function, inputs, _ = WIDENED[name]
     with tf32(allowed):
         program = to_host(programs_of(function, inputs))
-    assert sum(isinstance(op, host.ExternOp) for op in program.walk()) == calls
+    assert not [op for op in program.walk() if isinstance(op, host.ExternOp)]
+    assert factors_of(program) == {kind}
 
 
 @pytest.mark.slow  # the interpreter takes a second for a kernel
@@ -195,18 +198,19 @@ def of_two(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float().t()
 
 
-NEAR_MISSES: dict[str, tuple[Function, list[Tensor]]] = {
-    "nothing around it": (scaled_result, [A, B, ONE, ONE]),
-    "points that fill no step": (scaled, [drawn(48, 80, dtype=E4), drawn(32, 80, dtype=E4), ONE, ONE]),
-    "numbers of 32 bits": (computed_wide, [A, B]),
-    "bf16 and f16": (of_two, [drawn(48, 128, dtype=torch.bfloat16), drawn(32, 128, dtype=torch.float16)]),
+NEAR_MISSES: dict[str, tuple[Function, list[Tensor], set[str]]] = {
+    "nothing around it": (scaled_result, [A, B, ONE, ONE], set()),
+    "points that fill no step": (scaled, [drawn(48, 80, dtype=E4), drawn(32, 80, dtype=E4), ONE, ONE], set()),
+    "numbers of 32 bits": (computed_wide, [A, B], {"f32"}),
+    "bf16 and f16": (of_two, [drawn(48, 128, dtype=torch.bfloat16), drawn(32, 128, dtype=torch.float16)], {"f32"}),
 }
 
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_near_misses(name: str) -> None:
-    function, inputs = NEAR_MISSES[name]
-    assert factors_of(programs_of(function, inputs)) == set()
+    """No product of narrow factors: the library's, or one of f32."""
+    function, inputs, kinds = NEAR_MISSES[name]
+    assert factors_of(programs_of(function, inputs)) == kinds
 
 
 @pytest.mark.slow
@@ -217,7 +221,7 @@ def test_a_last_step_of_fewer_points(points: int) -> None:
     program = programs_of(scaled, inputs)
     stages = remaining_stages(program, STAGES)
     run_pipeline(make_context(), program, stages[: [stage.label for stage in stages].index("choose-products")])
-    (product,) = products_of(entry_block(program), tf32=False)
+    (product,) = products_of(entry_block(program), precision="")
     replace(product, fused_nest(product), {"rows": 16, "columns": 32, "depth": 32, "warps": 4, "stages": 2})
     assert_compiles(texts_of(program))
     a, b, s, t = inputs

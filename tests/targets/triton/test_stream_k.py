@@ -237,7 +237,7 @@ def test_the_reason_is_told() -> None:
 
 def planned(rows: int, columns: int, points: int) -> Plan:
     module = on_cuda(parse(product(rows, columns, points, "bf16")))
-    (found,) = products_of(entry_block(module), tf32=False)
+    (found,) = products_of(entry_block(module), precision="")
     plan = plan_of(found, REFERENCE)
     assert plan is not None
     return plan
@@ -288,7 +288,7 @@ def test_tiles_that_are_tried_have_their_points_whole_as_well() -> None:
 def test_max_autotune_tries_it() -> None:
     """Beside the forms that it has tried before, one for each of the first tiles, as choices of the nest."""
     module = on_cuda(parse(product(3072, 3072, 4096, "bf16")))
-    (found,) = products_of(entry_block(module), tf32=False)
+    (found,) = products_of(entry_block(module), precision="")
     tried = [one.tile for one in variants_of(found, REFERENCE) if "stream_k" in one.tile]
     assert tried and all(tile["part"] and tile["descriptors"] for tile in tried)
     assert not any("stream_k" in one.tile for one in variants_of(found, Machine.of({"processors": 24})))
