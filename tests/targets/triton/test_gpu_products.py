@@ -106,6 +106,63 @@ def test_in_one_kernel(sizes: tuple[int, int, int], dtype: torch.dtype, transpos
     assert (record.kernels, record.library_calls) == (1, 0)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(37, 51, 45), (128, 256, 512), (1000, 770, 513), (16, 4096, 1024), (2, 64, 64), (256, 16384, 256)]
+)
+def test_f32_in_pieces(sizes: tuple[int, int, int], transposed: bool) -> None:
+    """As near to the truth as the library, whatever is multiplied; nothing is rounded to TF32."""
+    torch.set_float32_matmul_precision("highest")
+    compiled = torch.compile(
+        layer, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": always_fused(False)}
+    )
+    inputs = arguments(*sizes, torch.float32, transposed=transposed)
+    assert_close_to_float64(compiled, layer, inputs, ulps=4.0)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (1, 0)
+
+
+def test_pieces_of_what_is_no_number() -> None:
+    torch.set_float32_matmul_precision("highest")
+    compiled = torch.compile(
+        torch.mm, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": always_fused(False)}
+    )
+    a, b = torch.randn(64, 96, device="cuda"), torch.randn(96, 64, device="cuda")
+    a[0, 3], a[1, 4], a[2, 5], a[3, 6:8] = torch.inf, -torch.inf, torch.nan, torch.tensor([torch.inf, -torch.inf])
+    a[4], a[5] = 0.0, 0.0
+    a[4, 0], a[5, 1] = torch.finfo(torch.float32).max, -0.0
+    a[6], b[:, 0], b[:, 1], b[:, 2] = 2.0**-60, 1.0, 0.0, 2.0**-40
+    actual, expected = compiled(a, b), a @ b
+    assert torch.equal(actual.isnan(), expected.isnan())
+    assert torch.equal(actual[expected.isinf()], expected[expected.isinf()])
+    there = expected.isfinite()
+    size = (a.double().abs() @ b.double().abs())[there]
+    assert bool(((actual.double() - a.double() @ b.double())[there].abs() <= 16 * 2.0**-24 * size).all())
+
+
+def test_products_of_f32_are_kernels_by_default_and_train() -> None:
+    """Forward and gradients, each as near to float64 as eager, or to two last digits of sums of 2048 numbers."""
+    torch.set_float32_matmul_precision("highest")
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 1024)).cuda()
+    x = torch.randn(2048, 1024, device="cuda", requires_grad=True)
+    gradients: list[list[torch.Tensor]] = []
+    exact = torch.nn.Sequential(torch.nn.Linear(1024, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 1024)).cuda()
+    exact.load_state_dict(model.state_dict())
+    exact.double()
+    for run, given in (
+        (torch.compile(model, backend="cuesta", dynamic=False), x),
+        (model, x),
+        (exact, x.detach().double().requires_grad_()),
+    ):
+        made = run(given)
+        parameters = list((exact if given is not x else model).parameters())
+        gradients.append([made.detach(), *torch.autograd.grad(made.square().mean(), [given, *parameters])])
+    assert sum(record.library_calls for record in cuesta.records) == 0
+    for ours, eager, truth in zip(*gradients, strict=True):
+        off, theirs = ((one.double() - truth).square().mean().sqrt() for one in (ours, eager))
+        assert float(off) <= 1.1 * float(theirs) + 2.0**-22 * float(truth.square().mean().sqrt())
+
+
 def test_batched_in_one_kernel() -> None:
     def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.tanh(torch.bmm(a, b))

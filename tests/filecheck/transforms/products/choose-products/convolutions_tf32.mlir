@@ -14,8 +14,9 @@ func.func @main(%x : tensor<2x64x4x4xf32, #aten.layout<strides = [1024, 1, 256, 
 }
 
 // -----
-// Products have a setting of their own.
-// CHECK: loops.extern pure "aten.mm.default"
+// Products have a setting of their own: these are not rounded.
+// CHECK-NOT: tf32
+// CHECK:     bf16x6 = 1
 func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">> {
   %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">>
   %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xf32, #aten.layout<device = "cuda:0">>) {

@@ -55,3 +55,27 @@ func.func @main(%a : tensor<64x64xbf16, #aten.layout<device = "cuda:0">>, %b : t
   }
   func.return %y : tensor<64xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+// f32 in pieces of bf16: nothing is rounded to TF32 unasked.
+// CHECK-NOT: loops.extern
+// CHECK:     bf16x6 = 1
+// CHECK:     elem.tanh
+func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xf32, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%i, %j] : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+    %1 = elem.tanh %0 : f32
+    loops.store %1, %o[%i, %j] : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+// With nothing around it, too: it is faster than the library.
+// CHECK-NOT: loops.extern
+// CHECK:     bf16x6 = 1
+func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+  func.return %m : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+}

@@ -20,8 +20,22 @@ func.func @main(%a : tensor<32x64xbf16>, %b : tensor<64x64xbf16>) -> tensor<32x6
 }
 
 // -----
-// f32 is not rounded to TF32 unasked.
+// Pieces of rows that do not begin where vectors may.
 // CHECK: loops.extern pure "aten.mm.default"
+func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x66xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x66xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x66xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x66xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 32, %j : 66) outs(%o : tensor<32x66xf32, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%i, %j] : tensor<32x66xf32, #aten.layout<device = "cuda:0">>
+    %1 = elem.tanh %0 : f32
+    loops.store %1, %o[%i, %j] : tensor<32x66xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<32x66xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+// A device on which pieces were not measured.
+// CHECK: loops.extern pure "aten.mm.default"
+builtin.module attributes {cuesta.machine = #cuesta.machine<architecture = 80>} {
 func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">> {
   %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">>
   %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xf32, #aten.layout<device = "cuda:0">>) {
@@ -30,6 +44,7 @@ func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : te
     loops.store %1, %o[%i, %j] : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
   }
   func.return %y : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+}
 }
 
 // -----

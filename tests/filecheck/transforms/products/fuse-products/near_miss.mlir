@@ -1,10 +1,10 @@
 // RUN: cuesta-opt %s -p "fuse-products" --split-input-file
 
-// f32, and nobody has allowed TF32.
+// f64, which no matrix unit takes, and which is no sum of few pieces.
 // CHECK: loops.extern pure "aten.mm.default"
-func.func @main(%a : tensor<20x32xf32>, %b : tensor<32x24xf32>) -> tensor<20x24xf32> {
-  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<20x32xf32>, tensor<32x24xf32>) -> tensor<20x24xf32>
-  func.return %m : tensor<20x24xf32>
+func.func @main(%a : tensor<20x32xf64>, %b : tensor<32x24xf64>) -> tensor<20x24xf64> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<20x32xf64>, tensor<32x24xf64>) -> tensor<20x24xf64>
+  func.return %m : tensor<20x24xf64>
 }
 
 // -----

@@ -1,0 +1,54 @@
+"""Index expressions as Triton text: what the text is, as Python reads it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuesta.dialects import sym
+from cuesta.targets.triton.emit_index import index_text, without_remainders
+
+NAMES = ["i", "j"]
+
+
+@st.composite
+def places(draw: st.DrawFn) -> sym.IndexExpr:
+    """Sums of quotients and remainders, as merged axes have them; some of quotients of quotients."""
+    x = sym.dim(0) * draw(st.integers(1, 3)) + sym.dim(1) * draw(st.integers(0, 3))
+    divisors = draw(st.lists(st.sampled_from([3, 5, 8, 33]), min_size=1, max_size=3))
+    found: sym.IndexExpr = draw(st.integers(0, 9))
+    for divisor in divisors:
+        if draw(st.booleans()):
+            found = found + x % divisor * draw(st.integers(-4, 4))
+        x = x // divisor
+        if draw(st.booleans()):
+            found = found + x * draw(st.integers(-4, 4))
+    return found + x
+
+
+@given(places(), st.integers(0, 5000), st.integers(0, 5000))
+def test_the_text_means_the_expression(e: sym.IndexExpr, i: int, j: int) -> None:
+    value = sym.evaluate(e, [i, j], {})
+    assert sym.evaluate(without_remainders(e), [i, j], {}) == value
+    assert eval(index_text(e, NAMES), {"i": i, "j": j}) == value
+
+
+I, ROW = sym.dim(0), 4097
+KEPT = {
+    "nothing else is divided": (I % ROW + sym.dim(1), "(i % 4097) + j"),
+    "another quotient": (I % ROW + I // 5, "(i // 5) + (i % 4097)"),
+    "a power of two": (I // 1024 * 3000 + I % 1024, "(i // 1024) * 3000 + (i % 1024)"),
+}
+
+
+def test_a_remainder_beside_its_quotient_is_no_division() -> None:
+    assert index_text(I // ROW * 24582 + I % ROW, NAMES) == "i + (i // 4097) * 20485"
+    nested = I // (5 * ROW) * 7 + I // ROW % 5 * 9000 + I % ROW
+    assert "%" not in index_text(nested, NAMES)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_near_misses(name: str) -> None:
+    e, text = KEPT[name]
+    assert sorted(index_text(e, NAMES).split(" + ")) == sorted(text.split(" + "))
