@@ -48,27 +48,35 @@ def index_text(e: sym.IndexExpr, dims: Sequence[str]) -> str:
 def without_remainders(e: sym.IndexExpr) -> sym.IndexExpr:
     """The same sum, in which a remainder whose quotient is computed anyway is no division of its own:
 
-        a · (x // c) + b · (x % c)  =  b · x + (a − b · c) · (x // c)
+        a · (x // c) + b · (x % c)  =  b · x + (a − b · c) · (x // c)         where a ≥ b · c
 
     LLVM makes remainders by what is no power of two in 64 bits where they lead to an address: 33 instructions for an
     element of 4 bytes, where memory leaves time for 28.
     """
-    if isinstance(e, int) or not any(_is_remainder(monomial) for monomial, _ in e.terms):
-        return e
-    divisions: set[Atom] = set()
-    _collect(e, divisions)
-    found: sym.IndexExpr = e.constant
-    for monomial, factor in e.terms:
-        term = monomial_expr(monomial, factor)
-        if _is_remainder(monomial):
-            (atom,) = monomial.atoms
-            assert isinstance(atom, Mod) and isinstance(atom.right, int)
-            for quotient in _quotients(atom.left, atom.right):
-                if quotient in divisions:
-                    term = factor * (atom.left - atom.right * quotient.expr)
-                    break
-        found = found + term
-    return found
+    while not isinstance(e, int):
+        divisions: set[Atom] = set()
+        _collect(e, divisions)
+        others = (_without(e, monomial, factor, divisions) for monomial, factor in e.terms if _is_remainder(monomial))
+        found = next((one for one in others if one is not None and _only_adds(one)), None)
+        if found is None:
+            break
+        e = found
+    return e
+
+
+def _without(e: Expr, monomial: Monomial, factor: int, divisions: set[Atom]) -> sym.IndexExpr | None:
+    """The sum without one of its remainders; None where its quotient is not computed."""
+    (atom,) = monomial.atoms
+    assert isinstance(atom, Mod) and isinstance(atom.right, int)
+    for quotient in _quotients(atom.left, atom.right):
+        if quotient in divisions:
+            return e + factor * (atom.left - atom.right * quotient.expr) - monomial_expr(monomial, factor)
+    return None
+
+
+def _only_adds(e: sym.IndexExpr) -> bool:
+    """Whether no term is taken from another: then none is more than the sum, which fits where an index has to."""
+    return isinstance(e, int) or all(factor > 0 for _, factor in e.terms)
 
 
 def _is_remainder(monomial: Monomial) -> bool:

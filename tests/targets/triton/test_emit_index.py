@@ -38,14 +38,15 @@ I, ROW = sym.dim(0), 4097
 KEPT = {
     "nothing else is divided": (I % ROW + sym.dim(1), "(i % 4097) + j"),
     "another quotient": (I % ROW + I // 5, "(i // 5) + (i % 4097)"),
+    "what would be more than the sum": (I % 33 * 600000 + I // 33 * 3, "(i // 33) * 3 + (i % 33) * 600000"),
     "a power of two": (I // 1024 * 3000 + I % 1024, "(i // 1024) * 3000 + (i % 1024)"),
 }
 
 
 def test_a_remainder_beside_its_quotient_is_no_division() -> None:
     assert index_text(I // ROW * 24582 + I % ROW, NAMES) == "i + (i // 4097) * 20485"
-    nested = I // (5 * ROW) * 7 + I // ROW % 5 * 9000 + I % ROW
-    assert "%" not in index_text(nested, NAMES)
+    nested = I // (5 * ROW) * 50000 + I // ROW % 5 * 9000 + I % ROW
+    assert index_text(nested, NAMES) == "i + (i // 4097) * 4903 + (i // 20485) * 5000"
 
 
 @pytest.mark.parametrize("name", KEPT)
