@@ -133,10 +133,12 @@ def read_memory(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
 
     x with the negative bit, of the memory b           x  ->  neg(b)        copy_(x, v)  ->  copy_(b, neg(v))
     a result with the bit, of what we do not generate  y  ->  resolve_neg(y)
+    a view that has it, which was not taken apart      _neg_view(x)  ->  neg(x)
 
-    With the conjugate bit as with the negative one: conj in the place of neg.
+    With the conjugate bit as with the negative one: conj in the place of neg; but for the view, which we generate.
     """
     found: list[tuple[int, Callable[..., Any]]] = []
+    _compute_negations(gm)
     for bit in _BITS:
         for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
             if _has_bit(node, bit):
@@ -146,6 +148,18 @@ def read_memory(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
             if node.op == "call_function" and _is_foreign(node) and _has_bit(node, bit):
                 _follow(gm, node, bit.resolved)
     return found
+
+
+def _compute_negations(gm: GraphModule) -> None:
+    """_neg_view(x) -> neg(x), in place. Otherwise eager would make the view, and machine code read its memory, which
+    means the other sign. Decompositions do it wherever AOTAutograd asks for them: not of sizes that are symbols, of
+    what a tensor subclass gives.
+    """
+    for node in gm.graph.find_nodes(op="call_function", target=aten._neg_view.default):
+        node.target = aten.neg.default
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            node.meta["val"] = value.resolve_neg()
 
 
 def addressed(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
@@ -177,6 +191,7 @@ def read_plain(gm: GraphModule) -> Sequence[int]:
     Source: `is_tangent` of torch/_functorch/partitioners.py.
     """
     found: list[int] = []
+    _compute_negations(gm)
     for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if any(_has_bit(node, bit) for bit in _BITS):

@@ -89,12 +89,18 @@ def judge(case: Case) -> Verdict:
     return verdict
 
 
+SUMS_OF_8_BITS = "\"add_stub\" not implemented for 'Float8_"
+"""What PyTorch says where two gradients of one tensor of floats of 8 bits meet."""
+
+
 def _of_a_package(case: Case) -> Verdict:
     """The verdict on a case that goes through a package; PyTorch's own is what `torch.export` does alike."""
     unit = narrowest(case.source)
     found = problems_of_a_package(*case.functions(), case.calls, case.backward, unit)
     if not found:
         return Verdict("right")
+    if all(SUMS_OF_8_BITS in one for one in found):  # docs/packages.md
+        return Verdict("excluded", "nobody adds up gradients of 8 bits")
     theirs = problems_of_a_package(*case.functions(), case.calls, case.backward, unit, "torch.export")
     kind = "capture" if _aspects(found) <= _aspects(theirs) else "finding"
     return Verdict(kind, "of a package: " + "\n".join(found), frozenset(["of a package"]))
