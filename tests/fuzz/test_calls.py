@@ -823,7 +823,7 @@ FOUND: dict[str, Case] = {
     ),
     "600012308": Case(
         ["x = Joined(numbers(52, torch.float32, a), numbers(52, torch.float32, a) + 1)"], ["x"], [],
-        ["v1 = x.unfold(-1, 2, 1)", "v5 = torch._neg_view(v1)"], "(v5,)", [(3, 2, 1), (4, 2, 1)],
+        ["v1 = x.unfold(-1, 2, 1)", "v5 = torch._neg_view(v1)"], "(v5,)", [(1, 1, 1), (4, 2, 17)],
         {"dynamic": None}, "",
     ),
     "600010982": Case(
