@@ -199,6 +199,19 @@ def test_pieces_are_as_exact_as_f32_and_keep_what_is_no_number() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("scale", "bits"), [(2.0**-100, 22), (2.0**-124, 8)])
+def test_pieces_of_the_least_numbers(scale: float, bits: int) -> None:
+    """Of small numbers the last pieces are below the least number of bf16 (`docs/differences.md`)."""
+    given, other = torch.zeros(16, 16), torch.zeros(16, 16)
+    given[:, 0], other[0] = (torch.rand(16) + 1) * scale, torch.rand(16) + 1
+    (actual,) = run(fused(PLAIN, {**SMALL, "bf16x6": 1}), [given, other])
+    truth = given.double() @ other.double()
+    off = float(((actual.double() - truth) / truth).abs().max())
+    assert 2.0 ** -(bits + 4) < off < 2.0 ** -bits
+    assert float(((given @ other - truth) / truth).abs().max()) < 2.0**-22
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["bf16", "tf32", "bf16x6"])
 @pytest.mark.parametrize("sizes", [(4096, 4096, 1024), (1000, 513, 770), (16, 4096, 4096)])
 def test_every_tile_that_is_tried_compiles(element: str, sizes: tuple[int, int, int]) -> None:
