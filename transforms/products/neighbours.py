@@ -44,6 +44,16 @@ def consumer_of(
     return (first, len(users) > 1) if once else (None, False)
 
 
+def mixes_axes(consumer: loops.NestOp, product: SSAValue) -> bool:
+    """Whether no axis of a nest that reads a product of matrices is of its rows only, or none of its columns only:
+    heads and their columns may be one axis. A tile has rows and columns.
+    """
+    load = next(load for load in loads_of(consumer) if load.source is product)
+    *others, rows, columns = (sym.dims_of(one) for one in load.map.results)
+    around = frozenset[int]().union(*others)
+    return not rows - columns - around or not columns - rows - around
+
+
 def producer_of(factor: SSAValue, *, contracts: bool = False) -> loops.NestOp | None:
     """The pointwise nest that computes a factor, perhaps viewed, for this use alone. Where there are contractions, it
     may read by indices that are data, and may store several elements at a point.
@@ -157,6 +167,7 @@ def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
 
 __all__ = [
     "consumer_of",
+    "mixes_axes",
     "producer_of",
     "reads_a_part",
     "reads_each_once",

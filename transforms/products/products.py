@@ -46,6 +46,7 @@ from cuesta.transforms.products.narrow_factors import (
 )
 from cuesta.transforms.products.neighbours import (
     consumer_of,
+    mixes_axes,
     producer_of,
     reads_each_once,
     static,
@@ -283,6 +284,9 @@ def product_of(
         no_match(call, "is not taken for a product: a factor is the same along an axis")
         return None
     consumer, is_kept = consumer_of(call.results[which], positions, taken)
+    if contracts and not is_convolution and consumer is not None and mixes_axes(consumer, call.results[which]):
+        no_match(call, "is not computed with the nest that reads it: an axis of that is of several of its own")
+        consumer, is_kept = None, False
     found = [producer_of(factor, contracts=contracts) for factor in (left, right)]
     made = [nest for nest in found if nest is not None and nest not in taken]
     if contracts and not all(map(varies_along_all, made)):

@@ -74,3 +74,30 @@ func.func @main(%a : tensor<32x68xbf16, #aten.layout<device = "cuda:0">>, %b : t
   }
   func.return %y : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+// Heads and rows are one axis of the nest that reads the product: no axis is of its rows only.
+// CHECK: loops.extern pure "aten.bmm.default"
+func.func @main(%a : tensor<16x64x128xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<16x128x128xbf16, #aten.layout<device = "cuda:0">>) -> tensor<4x128x256xbf16, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.bmm.default"(%a, %b) : (tensor<16x64x128xbf16, #aten.layout<device = "cuda:0">>, tensor<16x128x128xbf16, #aten.layout<device = "cuda:0">>) -> tensor<16x64x128xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 4, %s : 128, %j : 256) outs(%o : tensor<4x128x256xbf16, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%i * 4 + %j floordiv 64, %j mod 64, %s] : tensor<16x64x128xbf16, #aten.layout<device = "cuda:0">>
+    %1 = elem.tanh %0 : bf16
+    loops.store %1, %o[%i, %s, %j] : tensor<4x128x256xbf16, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<4x128x256xbf16, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+// The same of f32: a nest by itself.
+// CHECK:     %m = loops.nest (%{{.*}} : 16, %{{.*}} : 64, %{{.*}} : 128)
+// CHECK:     %y = loops.nest (%{{.*}} : 4, %{{.*}} : 128, %{{.*}} : 256)
+func.func @main(%a : tensor<16x64x128xf32, #aten.layout<device = "cuda:0">>, %b : tensor<16x128x128xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x128x256xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.bmm.default"(%a, %b) : (tensor<16x64x128xf32, #aten.layout<device = "cuda:0">>, tensor<16x128x128xf32, #aten.layout<device = "cuda:0">>) -> tensor<16x64x128xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 4, %s : 128, %j : 256) outs(%o : tensor<4x128x256xf32, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%i * 4 + %j floordiv 64, %j mod 64, %s] : tensor<16x64x128xf32, #aten.layout<device = "cuda:0">>
+    %1 = elem.tanh %0 : f32
+    loops.store %1, %o[%i, %s, %j] : tensor<4x128x256xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<4x128x256xf32, #aten.layout<device = "cuda:0">>
+}
