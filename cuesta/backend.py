@@ -405,7 +405,7 @@ class Compilers:
             plain = read_plain(gm) if kind == "backward" else ()
             flipped = read_memory(gm)
             exchange_last(gm)
-            if kind != "backward":
+            if kind != "backward" and not self.of_subclasses:  # metadata may be of parts, and not say so
                 view_the_inputs(gm, [position for position, _ in flipped])
             flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]
             if self.options.frozen and kind == "inference":

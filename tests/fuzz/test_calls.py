@@ -1496,6 +1496,7 @@ ALONE = (
     "a row of what begins elsewhere",
     "a function that reads no gradient",
     "600012308",
+    "85006552",
 )
 """Of these no other test may know: each came without one, or it is not known that one came with it."""
 
