@@ -60,8 +60,8 @@ class ContractOp(LoopOp):
 
     It may stand in more of them, also in those of a `kernel.reduce` or of another contraction: the left factor varies
     along one of them and the right one along one that is further in. It is the same as a `kernel.reduce sum` of the
-    products, which are exact for f16, bf16 and floats of 8 bits. Factors of type f32 are taken as its precision says, one
-    of `PRECISIONS`; of floats of 8 bits the sum of `lanes` points may have 13 bits of mantissa.
+    products, which are exact for f16, bf16 and floats of 8 bits. Factors of f32 are taken as its precision says, one of
+    `PRECISIONS`; of floats of 8 bits the sum of `lanes` points may have 13 bits of mantissa.
     """
 
     name = "kernel.contract"
@@ -122,7 +122,7 @@ class ContractOp(LoopOp):
                 f"kernel.contract multiplies f16, bf16 or f32 of one type, or floats of 8 bits, not {left} and {right}"
             )
         if self.precision not in ("", *PRECISIONS) or (self.precision and not isinstance(scalar, Float32Type)):
-            raise VerifyException(f"kernel.contract {self.precision}: factors of f32 have one of {PRECISIONS}, no others")
+            raise VerifyException(f"kernel.contract {self.precision}: only factors of f32 have one of {PRECISIONS}")
         shape = contracted_shape(shape_of_type(left), shape_of_type(right), self.lanes)
         if shape is None or len(shape) != self.dim:
             raise VerifyException(f"kernel.contract: factors of types {left} and {right} do not fit {self.lanes} lanes")

@@ -85,7 +85,7 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "tf32": Choice(_SWITCH, gpu="with 1, factors of a contraction of type f32 are rounded to TF32"),
     "bf16x6": Choice(
-        _SWITCH, gpu="with 1, factors of a contraction of type f32 are three pieces of bf16, six of whose products count"
+        _SWITCH, gpu="with 1, factors of a contraction of type f32 are three pieces of bf16; six products count"
     ),
     "cooperative": Choice(
         _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"

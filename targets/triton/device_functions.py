@@ -18,7 +18,7 @@ def add(a, b):
 
 @triton.jit
 def upper_half(x):
-    """x cut off to the 8 bits of mantissa that bf16 has: it is the upper half of f32, and no number becomes infinite."""
+    """x cut off to the 8 bits of mantissa that bf16 has: the upper half of f32; no number becomes infinite."""
     return (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
 
 

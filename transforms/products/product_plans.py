@@ -24,7 +24,7 @@ from cuesta.transforms.products.picked_elements import picked
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
 from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
-from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
+from cuesta.transforms.products.tiles import CLOCK, LEAST, Around, estimates
 from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.reductions.carry_reductions import EXPONENTIALS
 from cuesta.transforms.reductions.when import choose_part_on_gpu
@@ -177,9 +177,7 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
         if apart is None:
             return None
         second += time_whole(apart, machine)[0]
-    for time, tile in estimates(
-        product.sizes, product.batch, product.bits, machine, _reduced(product, work)
-    ):
+    for time, tile in estimates(product.sizes, product.batch, product.bits, machine, _reduced(product, work)):
         width = tile["columns"]
         if "part" not in tile and _is_in_steps(product, tile, product.sizes[2]) and can_be_in_parts(found, width):
             together = time + before + second

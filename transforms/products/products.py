@@ -210,7 +210,8 @@ def products_of(
     convolutions: Convolutions = NO_CONVOLUTIONS,
 ) -> list[Product]:
     """The library products of @main that a nest could compute, in order. Factors of f32 are taken with a `precision`
-    (`kernel.contract`); where that is empty, products of f32 are none. Nests in `untouched` take none in. So, too, the `convolutions` that are products.
+    (`kernel.contract`); where that is empty, products of f32 are none. Nests in `untouched` take none in. So, too, the
+    `convolutions` that are products.
     """
     found: list[Product] = []
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}

@@ -146,8 +146,8 @@ HELD = 1.25
 Source: machine code for sm_90 (Triton 3.6): 1.1 to 1.6 of twelve tiles.
 """
 CUT, ADDED = 8.0, 3.0
-"""Instructions in which an element of a factor is cut into pieces, and those for an element of a tile in each step: what
-is no number counts as nothing, and f32 adds.
+"""Instructions in which an element of a factor is cut into pieces, and those for an element of a tile in each step:
+what is no number counts as nothing, and f32 adds.
 
 Source: machine code for sm_90.
 """

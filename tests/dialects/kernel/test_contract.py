@@ -56,7 +56,7 @@ def test_what_it_means() -> None:
         ("lanes 4 dim 2) {", "lanes 4 dim 1) {", "an index of type vector<1x4xindex> does not fit"),
         ("%k = 0 to 6 lanes", "%l = 0 to 1, %k = 0 to 6 lanes", "kernel.contract has one axis with lanes"),
         (END, "} : vector<4x8xf16>", "kernel.contract gives vector<4x8xf32>"),
-        ("kernel.contract (", "kernel.contract bf16x6 (", "kernel.contract bf16x6: factors of f32 have one of"),
+        ("kernel.contract (", "kernel.contract bf16x6 (", "kernel.contract bf16x6: only factors of f32 have one of"),
         (FACTORS, "kernel.yield %a : vector<4x1x4xf16>", "kernel.yield gives one value, at the end of a kernel.reduce"),
         (
             FACTORS,

@@ -89,7 +89,7 @@ def judge(case: Case) -> Verdict:
     return verdict
 
 
-SUMS_OF_8_BITS = "\"add_stub\" not implemented for 'Float8_"
+SUMS_OF_8_BITS = '"add_stub" not implemented for \'Float8_'
 """What PyTorch says where two gradients of one tensor of floats of 8 bits meet."""
 
 

@@ -56,7 +56,8 @@ CASES = {
 
 
 def choices_of(name: str, form: str) -> dict[str, int]:
-    return {**SMALL, **FORMS[form], **({"tf32": 1} if name == "f32" else {"bf16x6": 1} if name.startswith("f32") else {})}
+    precision = {"tf32": 1} if name == "f32" else {"bf16x6": 1} if name.startswith("f32") else {}
+    return {**SMALL, **FORMS[form], **precision}
 
 
 def summing(left: str, right: str, *, sizes: str = "%i : 32, %j : 64", points: str = "32", symbols: str = "") -> str:

@@ -207,7 +207,7 @@ def test_pieces_of_the_least_numbers(scale: float, bits: int) -> None:
     (actual,) = run(fused(PLAIN, {**SMALL, "bf16x6": 1}), [given, other])
     truth = given.double() @ other.double()
     off = float(((actual.double() - truth) / truth).abs().max())
-    assert 2.0 ** -(bits + 4) < off < 2.0 ** -bits
+    assert 2.0 ** -(bits + 4) < off < 2.0**-bits
     assert float(((given @ other - truth) / truth).abs().max()) < 2.0**-22
 
 

@@ -34,18 +34,18 @@ def test_the_text_means_the_expression(e: sym.IndexExpr, i: int, j: int) -> None
     assert eval(index_text(e, NAMES), {"i": i, "j": j}) == value
 
 
-I, ROW = sym.dim(0), 4097
+PLACE, ROW = sym.dim(0), 4097
 KEPT = {
-    "nothing else is divided": (I % ROW + sym.dim(1), "(i % 4097) + j"),
-    "another quotient": (I % ROW + I // 5, "(i // 5) + (i % 4097)"),
-    "what would be more than the sum": (I % 33 * 600000 + I // 33 * 3, "(i // 33) * 3 + (i % 33) * 600000"),
-    "a power of two": (I // 1024 * 3000 + I % 1024, "(i // 1024) * 3000 + (i % 1024)"),
+    "nothing else is divided": (PLACE % ROW + sym.dim(1), "(i % 4097) + j"),
+    "another quotient": (PLACE % ROW + PLACE // 5, "(i // 5) + (i % 4097)"),
+    "what would be more than the sum": (PLACE % 33 * 600000 + PLACE // 33 * 3, "(i // 33) * 3 + (i % 33) * 600000"),
+    "a power of two": (PLACE // 1024 * 3000 + PLACE % 1024, "(i // 1024) * 3000 + (i % 1024)"),
 }
 
 
 def test_a_remainder_beside_its_quotient_is_no_division() -> None:
-    assert index_text(I // ROW * 24582 + I % ROW, NAMES) == "i + (i // 4097) * 20485"
-    nested = I // (5 * ROW) * 50000 + I // ROW % 5 * 9000 + I % ROW
+    assert index_text(PLACE // ROW * 24582 + PLACE % ROW, NAMES) == "i + (i // 4097) * 20485"
+    nested = PLACE // (5 * ROW) * 50000 + PLACE // ROW % 5 * 9000 + PLACE % ROW
     assert index_text(nested, NAMES) == "i + (i // 4097) * 4903 + (i // 20485) * 5000"
 
 

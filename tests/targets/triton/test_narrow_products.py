@@ -142,7 +142,12 @@ def tf32(allowed: bool) -> Generator[None]:
 
 @pytest.mark.parametrize(
     ("name", "allowed", "kind"),
-    [("of 8 bits", False, "bf16"), ("of 16 bits", False, "f32"), ("of 16 bits", True, "bf16"), ("a batch", False, "f32")],
+    [
+        ("of 8 bits", False, "bf16"),
+        ("of 16 bits", False, "f32"),
+        ("of 16 bits", True, "bf16"),
+        ("a batch", False, "f32"),
+    ],
 )
 def test_matrix_units_add_up_less_precisely_than_f32(name: str, allowed: bool, kind: str) -> None:
     """2048 points of 16 bits were off by 2.1e-6 on an H200, ten times as much as f32; of 8 bits by 3.8e-8. So factors
