@@ -102,7 +102,7 @@ class JoinProductsPass(ModulePass):
         for call in list(block.ops):
             if call.parent is not block or not isinstance(call, loops.ExternOp):
                 continue
-            if (last := product_of(call, positions, set(), False)) is None:
+            if (last := product_of(call, positions, set(), "")) is None:
                 continue
             traits = traits_of_device(last.device)
             if not traits.contractions or traits.raises:  # points that are left out would raise no IndexError
@@ -243,7 +243,7 @@ def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[
     found: list[Product] = []
     for source in dict.fromkeys(load.source for load in loads_of(nest)):
         call = source.owner
-        if not isinstance(call, loops.ExternOp) or (product := product_of(call, positions, set(), False)) is None:
+        if not isinstance(call, loops.ExternOp) or (product := product_of(call, positions, set(), "")) is None:
             continue
         if any(top_level_nest(use.operation) is not nest for use in source.uses) or product.sizes[2] > WIDEST:
             continue

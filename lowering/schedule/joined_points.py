@@ -136,7 +136,7 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
             if isinstance(owner, loops.NestOp) and _is_pointwise(owner, size):
                 work.append(owner)
             elif isinstance(owner, loops.ExternOp):
-                one = product_of(owner, positions, set(), False)
+                one = product_of(owner, positions, set(), "")
                 if one is not None and one.sizes[2] <= widest and owner not in first:
                     first[owner] = one
                     readers = [top_level_nest(use.operation) for use in source.uses]
@@ -149,7 +149,7 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
                 if isinstance(user, loops.ViewOp):
                     values.append(user.results[0])
                 elif isinstance(user, loops.ExternOp):
-                    one = product_of(user, positions, set(), False)
+                    one = product_of(user, positions, set(), "")
                     if one is None or one.bias is not None:
                         return "a library call that is no product reads what lies between"
                     for is_left, factor in ((True, one.left), (False, one.right)):

@@ -31,7 +31,7 @@ from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor
 from cuesta.dialects.loops.surgery import through_views
 from cuesta.transforms.host.choose_libraries import with_onednn
 from cuesta.transforms.products.product_nests import remove_product
-from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, with_bias
+from cuesta.transforms.products.products import AS_THEY_ARE, Product, insert, load_in_f32, product_of, with_bias
 
 ROWS = 8
 """Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64,
@@ -90,7 +90,7 @@ class NestProductsPass(ModulePass):
         for call in list(block.ops):
             if not isinstance(call, loops.ExternOp) or "mm" not in call.overload:
                 continue
-            product = product_of(call, positions, set(), True, fewest=ROWS)
+            product = product_of(call, positions, set(), AS_THEY_ARE, fewest=ROWS)
             if product is None:
                 continue
             root = product.right

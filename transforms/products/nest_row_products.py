@@ -40,7 +40,7 @@ from cuesta.dialects.loops.surgery import loads_of, remove, top_level_nest
 from cuesta.transforms.fusion.inline import inline_at, stored_values
 from cuesta.transforms.products.matrices import Matrix, matrix_of
 from cuesta.transforms.products.product_nests import fused_nest, replace
-from cuesta.transforms.products.products import Product, producer_of, product_of, static
+from cuesta.transforms.products.products import AS_THEY_ARE, Product, producer_of, product_of, static
 from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
 
 LEAST_BYTES = 1 << 18
@@ -142,7 +142,7 @@ class NestRowProductsPass(ModulePass):
                 continue
             if not _may_have_few_rows(call):
                 continue
-            product = product_of(call, positions, taken, True, fewest=1)
+            product = product_of(call, positions, taken, AS_THEY_ARE, fewest=1)
             if product is None or product.sizes[0] > MOST_ROWS:
                 continue
             if traits_of_device(product.device).blocks:

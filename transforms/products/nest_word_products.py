@@ -119,7 +119,7 @@ def _product_of(call: loops.ExternOp, positions: dict[Operation, int]) -> Produc
     if call.overload == INT_MM:
         product = _product_of_bytes(call, positions)
     else:
-        product = product_of(call, positions, set(), False, fewest=1)
+        product = product_of(call, positions, set(), "", fewest=1)
         if product is not None and not isinstance(element_type_of(product.result), BFloat16Type):
             return None
     if product is None or product.consumer is None:

@@ -369,9 +369,14 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     overlap = product.windows is not None and product.windows.overlap
     addresses = _addresses(product)
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
-    units = {"promoted": _is_promoted(product), "precision": product.precision, "widest": widest}
+    promoted, precision = _is_promoted(product), product.precision
     if not prologues:
-        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, **units)
+        return Around(
+            *(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found),
+            promoted=promoted,
+            precision=precision,
+            widest=widest,
+        )
     works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
@@ -384,7 +389,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     both = (works[0], works[1]), (bits[0], bits[1]), count, shared
-    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, **units)
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, promoted, precision, widest)
 
 
 def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:

@@ -96,6 +96,8 @@ def convolutions_taken(tf32: bool, *, unmeasured: bool = True, single: bool = Fa
 
 
 NO_CONVOLUTIONS = Convolutions()
+AS_THEY_ARE = "f32"
+"""The precision with which nests of a processor take factors of f32, which have no matrix units in their way."""
 
 
 @struct
@@ -304,7 +306,7 @@ def product_of(
             return None
         made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
-    if not isinstance(narrow or scalar, Float32Type):
+    if not contracts or not isinstance(narrow or scalar, Float32Type):
         precision = ""
     elif is_convolution:
         precision = "tf32"
@@ -572,6 +574,7 @@ def load_in_f32(
 
 
 __all__ = [
+    "AS_THEY_ARE",
     "Convolutions",
     "Product",
     "convolutions_taken",
