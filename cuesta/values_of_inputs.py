@@ -191,7 +191,6 @@ def read_plain(gm: GraphModule) -> Sequence[int]:
     Source: `is_tangent` of torch/_functorch/partitioners.py.
     """
     found: list[int] = []
-    _compute_negations(gm)
     for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if any(_has_bit(node, bit) for bit in _BITS):

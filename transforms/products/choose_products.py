@@ -68,14 +68,14 @@ class ChooseProductsPass(ModulePass):
         for product in products_of(block, precision=self.precision, untouched=chosen, convolutions=measured):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
+            if product.precision == "bf16x6" and machine.architecture not in MEASURED_IN_PIECES:
+                no_match(product.call, f"stays the library's: in pieces it was not measured on {machine.architecture}")
+                continue
             rows = reduced(product, block, chosen) if product.windows is None else None
             key = _key(product, rows)
             if key not in known:
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
-            if product.precision == "bf16x6" and machine.architecture not in MEASURED_IN_PIECES:
-                no_match(product.call, f"stays the library's: in pieces it was not measured on {machine.architecture}")
-                continue
             if plan is None or not plan.pays:
                 told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
