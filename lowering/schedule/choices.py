@@ -52,6 +52,7 @@ CHOICES: Mapping[str, Choice] = {
     "across": Choice(_COUNT, gpu="another parallel axis that a tile has lanes along, counted like `along`"),
     "height": Choice(_POWER, gpu="lanes along it"),
     "warps": Choice(_POWER, gpu="of a program"),
+    "registers": Choice(_COUNT, gpu="that a thread may have at most"),
     "part": Choice(
         _COUNT,
         cpu="points that are reduced together, all parts being equal: `split-reductions` makes two nests of this one",

@@ -17,9 +17,9 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
-from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.lowering.schedule.gpu.schedule_gpu import chosen_tiling, usual_tiling
 from cuesta.lowering.schedule.tune_kernels import tune_nests
-from cuesta.transforms.tilings.cost import SLACK, cheapest, costs_of, ranked
+from cuesta.transforms.tilings.cost import SLACK, costs_of, ranked
 from cuesta.transforms.tilings.space import Tiling
 from cuesta.transforms.tilings.times import LAUNCH, ideal_of, time_of
 
@@ -53,10 +53,9 @@ class MeasureUnsurePass(ModulePass):
 
 def doubted(analysis: NestAnalysis, machine: Machine) -> list[Tiling]:
     """The tilings of a nest that are worth timing beside the one that it has; none where the model is sure."""
-    usual, costs = usual_tiling(analysis, machine), costs_of(analysis, machine)
-    if usual is None or costs is None or analysis.meeting:
+    own, usual, costs = chosen_tiling(analysis, machine), usual_tiling(analysis, machine), costs_of(analysis, machine)
+    if own is None or usual is None or costs is None or analysis.meeting:
         return []
-    own = cheapest(analysis, machine, usual)
     counts = costs.counts(own)
     time, ideal = time_of(counts, machine) - LAUNCH, ideal_of(counts, machine) - LAUNCH
     if time < SLACK * ideal + DOUBTED:
@@ -66,7 +65,8 @@ def doubted(analysis: NestAnalysis, machine: Machine) -> list[Tiling]:
         elements = one.get("rows", 1) * one["lanes"] * one.get("height", 1)
         if one != own:
             found.setdefault((elements // one["warps"], one["lanes"] == 1), one)
-    return list(found.values())[:ASKED]
+    first = [usual] if usual != own else []
+    return [*first, *(one for one in found.values() if one != usual)][:ASKED]
 
 
 __all__ = ["MeasureUnsurePass", "doubted"]

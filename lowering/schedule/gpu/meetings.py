@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cuesta.dialects import loops
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Loop, NestAnalysis
+from cuesta.lowering.schedule.gpu.registers import REGISTERS, WARP
 
 MEETING_WARP = 1024
 """Elements of a warp where programs meet: few threads keep many, so that a processor has several programs.
@@ -31,11 +32,6 @@ else they would take, one program fewer fits a processor: a log-softmax of rows 
 two programs of 8 warps, 95 with 80.
 
 Source: from a sweep of parts and distances on an H200, of 14 nests.
-"""
-REGISTERS, WARP = 65536, 32
-"""Registers of a processor, threads of a warp.
-
-Source: a definition (CUDA).
 """
 
 

@@ -20,6 +20,8 @@ from cuesta.transforms.tilings.cost import ranked
 
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
+SAID = ("warps", "registers", "whole", "reread")
+"""What a schedule takes over as it is said."""
 TRIED, TRIED_BESIDE = 8, 3
 """Tilings that are tried, those that are thought the fastest; beside windows that slide.
 
@@ -38,7 +40,7 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     if "depth" in choices:
         return schedule_contraction(analysis, choices, index_bits(analysis))
     schedule = schedule_gpu.choose(analysis, machine, choices)
-    schedule.choices |= {name: choices[name] for name in ("warps", "whole", "reread") if name in choices}
+    schedule.choices |= {name: choices[name] for name in SAID if name in choices}
     if choices.get("reversed"):
         schedule.choices["reversed"] = 1
     return schedule

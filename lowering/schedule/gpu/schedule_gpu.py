@@ -26,7 +26,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step, usual_step
-from cuesta.lowering.schedule.gpu import bags, columns, meetings, sliding_windows
+from cuesta.lowering.schedule.gpu import bags, columns, meetings, registers, scans, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
 from cuesta.lowering.schedule.gpu.rows import SHORTEST, many_rows, odd_rows, piece_of, shortest_warps, walked_once
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
@@ -67,14 +67,6 @@ SCANNED = 2048
 """The most elements of a tile whose lanes are scanned.
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.SCANNED'`
-"""
-WHOLE_SCAN, WHOLE_SCAN_HEIGHT, WHOLE_SCAN_WARP = 256, 4, 256
-"""Rows of so many lanes that one tile holds are scanned in it: so many rows at a time, longer ones by themselves, and
-so many elements of a warp (of pairs, twice as many). Of nine nests of 130 to 1500 points 1.02 (1.06); as the model
-would have it 64 rows went along in steps of 64 points, 1.2 to 6.7 times as long where a third of the lanes of a tile
-had no point. (Longer rows are gone along in such tiles: 16384 numbers from the last to the first took 3 times as long.)
-
-Source: from 60 tilings of 12 nests on an H100.
 """
 UNKNOWN = 512
 """The same for a row whose length is not known.
@@ -136,6 +128,13 @@ def usual_tiling(analysis: NestAnalysis, machine: Machine) -> Tiling | None:
     return None if isinstance(found, Schedule) else found
 
 
+def chosen_tiling(analysis: NestAnalysis, machine: Machine) -> Tiling | None:
+    """The tiling that a nest has, of which no schedule says anything; None for windows that slide."""
+    chooser = _Chooser(analysis, machine)
+    found = chooser.usual()
+    return None if isinstance(found, Schedule) else chooser.better(found)
+
+
 class _Chooser:
     def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
         self.analysis = analysis
@@ -154,9 +153,13 @@ class _Chooser:
             found = self.usual()
             if isinstance(found, Schedule):
                 return self.finished(found, int(found.choices["warps"]))
-            tiling = dict(found if self.settled else cheapest(self.analysis, self.machine, found))
+            tiling = self.better(found)
             self.obey(tiling, choices)
         return self.finished(schedule_of(self.analysis, tiling), tiling["warps"])
+
+    def better(self, usual: Tiling) -> Tiling:
+        """The usual tiling, or one that is thought clearly cheaper, where the model is asked."""
+        return dict(usual if self.settled else cheapest(self.analysis, self.machine, usual))
 
     def usual(self) -> Tiling | Schedule:
         """The tiling that a nest has unless another is clearly cheaper; of windows that slide, their schedule."""
@@ -210,6 +213,8 @@ class _Chooser:
             schedule.choices["whole"] = 1
         if self.analysis.meeting:
             schedule.choices |= meetings.choices_of(self.analysis, self.machine, warps, self.width(), self.kept)
+        elif registers.waits_for_rounds(self.analysis, schedule):
+            schedule.choices["registers"] = registers.of_rounds(warps)
         return schedule
 
     def points(self, axis: int) -> int:
@@ -395,8 +400,7 @@ class _Chooser:
     def reducing(self, root: Loop) -> Tiling:
         leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
         if any(access.ordered for access in self.analysis.accesses.values()) and not self.accumulates(leaves):
-            # Every lane does what comes in order by itself.
-            return self.columns(root, WINDOW_TILE, 1)
+            return self.columns(root, WINDOW_TILE, 1)  # every lane does what comes in order by itself
         if self.analysis.meeting:  # a program for every part, which one tile holds
             return {"along": 1, "rows": 1, "lanes": gpu_cost.PERSISTENT}
         if (found := bags.tile_of(self.analysis, leaves)) is not None:
@@ -434,12 +438,10 @@ class _Chooser:
             return {"along": 1, "rows": 1, "lanes": CACHED * self.kept(leaves), "warps": CACHED_WARPS}
         if running:
             lanes = min(lanes, SCANNED)
-        if running and len(leaves) == 1 and root.axes and static and lanes >= WHOLE_SCAN:
+        whole = running and len(leaves) == 1 and bool(root.axes) and static
+        if whole and (found := scans.tile_of(self.analysis, leaves[0], lanes, self.large(leaves[0].accesses))):
             self.settled = True  # the model takes scans in steps for up to 7 times better than they are
-            height = 1 if lanes > WHOLE_SCAN else WHOLE_SCAN_HEIGHT
-            warp = WHOLE_SCAN_WARP * leaves[0].values
-            return {"along": int(height < 2 or len(root.axes) < 2), "rows": height, "lanes": lanes,
-                    "warps": max(1, height * lanes // warp)}  # fmt: skip
+            return found
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
         if running and any(self.is_limited(root, leaf) for leaf in leaves):
@@ -560,11 +562,11 @@ class _Chooser:
 
     def accumulates(self, leaves: list[Loop]) -> bool:
         """Whether what is combined is, in every round of a scan, one and the same row of neighbours."""
-        combined = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.ordered]
+        combined = [(one, leaf) for leaf in leaves for one in leaf.accesses if one.ordered]
         every = sum(bool(access.ordered) for access in self.analysis.accesses.values())
         return len(combined) == every and all(
-            not access.varies & access.ordered and len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) == 1
-            for access, leaf in combined
+            not one.varies & one.ordered and len(leaf.axes) == 1 and self.stride(one, leaf.axes[0]) == 1
+            for one, leaf in combined
         )
 
     def warps(self, tiling: Tiling) -> int:
@@ -596,4 +598,4 @@ class _Chooser:
         return power_of_two(math.prod(known)) if len(known) == len(sizes) else UNKNOWN_LANES
 
 
-__all__ = ["choose", "usual_tiling"]
+__all__ = ["choose", "chosen_tiling", "usual_tiling"]
