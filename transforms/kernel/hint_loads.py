@@ -1,6 +1,7 @@
 """`hint-loads`: what a cache is told about the elements that a kernel reads. On a GPU, whether they are read again:
 
     16 bits, of which little is written, for the last time   evict_first
+    32 bits, the same, of a tensor about as large as a cache evict_first
     16 bits of rows that are walked along several times      evict_last, and evict_first the last time
     a part of a row that a program keeps in registers        evict_first
     a kernel whose schedule says `reread = 0`                evict_first
@@ -28,7 +29,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import kernel, loops, sym
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.machine import machine_of
+from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
@@ -40,6 +41,14 @@ an H200, of 126 kernels (and much the same on an H100): sums, extremes and pools
 time without; walks along rows 0.79 to 0.84; f32 0.97 to 1.08; what writes as much as it reads 1.00 to 1.07.
 
 Source: `make bench-gpu`, both ways in turns.
+"""
+CACHES = (0.75, 8.0)
+"""Of wider elements the same is said where a tensor is so many times as large as the second-level cache that rows can
+count on, and no row is walked along twice: 21 sums, extremes and norms of 33 to 280 MB of f32 took 0.82 to 0.98 of the
+time on an H200 (0.90, geometric mean), a sum of 65 columns 1.13; those of 4 to 16 MB 1.03 to 1.12, of 0.5 and 1 GB 1.02
+and 1.06.
+
+Source: with and without, in turns, of 28 nests.
 """
 TWICE = 1.75
 """So many times its elements are read by what reads each about twice, or oftener; tiles that end behind the end of a
@@ -53,9 +62,9 @@ class HintLoadsPass(ModulePass):
     """Loads of kernels for a GPU say `evict_first` or `evict_last`, those for a CPU `prefetch`. Exact.
 
     Near misses: what a later op reads, too; rows that are gone along in steps of less than a sector of memory, of which
-    the rest is read next (means of 3 million rows of 25 bf16 took 184 us on an H100, 67 without); f32; as much written
-    as read; what many programs read; windows; an index made of data; what all rows share; sizes that only the call
-    knows.
+    the rest is read next (means of 3 million rows of 25 bf16 took 184 us on an H100, 67 without); f32 that the cache
+    holds, or is far too small for; as much written as read; what many programs read; windows; an index made of data;
+    what all rows share; sizes that only the call knows.
     """
 
     name = "hint-loads"
@@ -65,7 +74,7 @@ class HintLoadsPass(ModulePass):
         on_gpu = [func for func in funcs if "warps" in func.schedule.choices]
         launches = launches_in(op) if on_gpu else {}
         for func in on_gpu:
-            hint_loads(func, machine_of(op).sector, launches.get(func.sym_name, ()))
+            hint_loads(func, machine_of(op), launches.get(func.sym_name, ()))
         for func in funcs:
             if func not in on_gpu and isinstance(ahead := func.schedule.choices.get("prefetch"), int):
                 prefetch_loads(func, ahead)
@@ -121,7 +130,7 @@ def _elements(tensor: SSAValue) -> int | None:
     return elements if isinstance(elements, int) else None
 
 
-def hint_loads(func: kernel.FuncOp, sector: int, launches: Sequence[Sequence[Read]] = ()) -> None:
+def hint_loads(func: kernel.FuncOp, machine: Machine, launches: Sequence[Sequence[Read]] = ()) -> None:
     """Sets what the loads of a kernel tell the cache. Its launches decide where the schedule says nothing."""
     reread = func.schedule.choices.get("reread")
     if reread is None and kernel.meeting_of(func) is not None:
@@ -138,9 +147,9 @@ def hint_loads(func: kernel.FuncOp, sector: int, launches: Sequence[Sequence[Rea
         if reread is None:
             reads = [launch[place] for launch in launches]
             walked = looped and len(stages) > 1
-            if not reads or not all(read.width <= SHORT and (walked or read.mostly) for read in reads):
+            if not reads or not all(_may_say(read, walked, machine) for read in reads):
                 continue
-            if any(_goes_on_in_a_sector(load, read.width, sector) for load in loads for read in reads):
+            if any(_goes_on_in_a_sector(load, read.width, machine.sector) for load in loads for read in reads):
                 continue
             if not all(_once(loads, stage, func, read.elements) for stage in stages for read in reads):
                 continue
@@ -151,6 +160,15 @@ def hint_loads(func: kernel.FuncOp, sector: int, launches: Sequence[Sequence[Rea
         turns = "ahead" in func.schedule.choices and len(stages) > 1
         for load in loads:
             load.eviction = LAST if again or ((looped or turns) and _stage(load, func) is not last) else FIRST
+
+
+def _may_say(read: Read, walked: bool, machine: Machine) -> bool:
+    """Whether something may be said of a tensor, whose rows are `walked` along several times or not."""
+    if read.width <= SHORT:
+        return walked or read.mostly
+    least, most = CACHES
+    caches = (read.elements or 0) * read.width / machine.cache
+    return read.mostly and not walked and least <= caches <= most
 
 
 def _goes_on_in_a_sector(load: kernel.LoadOp, width: int, sector: int) -> bool:

@@ -70,6 +70,14 @@ ALONE = 64
 
 Source: the same measurements: where there were 65 and more, it took half as long again as was expected.
 """
+JOINED_WASTE, LONG = 1.3, 512
+"""So many lanes for each point of the last axis, from which on it is one with the axes around it, unless it has so many
+points. Transposes of 33 by 5 by 40000 by 3 bf16, back to front, took 75 us in tiles of 64 or of single points, 42 in
+tiles of 512 points of the last three axes by 4 of the first; of 45x7x20000x4 f32 89 and 71, of 48x5x9000x3 32 and 25,
+of 40x3x50000x6 bf16 96 and 61.
+
+Source: from seven tilings of each on an H200.
+"""
 CONTIGUOUS = 3
 """So many axes are tried for the lanes of a tile, the last ones first.
 
@@ -265,18 +273,23 @@ def _contiguous(analysis: NestAnalysis) -> list[int]:
 
 
 def _joined(analysis: NestAnalysis, sizes: Sequence[int]) -> int:
-    """How many of the last parallel axes fill a warp together where the last does not, and are one for what lies in
+    """How many of the last parallel axes fill lanes together where the last does not, and are one for what lies in
     order along them; 1 where there are none.
     """
     axes = analysis.root.axes
     accesses = [access for access in analysis.accesses.values() if access.width]
     points, count = sizes[axes[-1]] if axes else WARP, 1
     accesses = [access for access in accesses if axes and usual_step(access, axes[-1], analysis) == 1]
-    while points < WARP and count + 1 < len(axes):
+    while not _fills_lanes(points) and count + 1 < len(axes):
         axis = axes[-count - 1]
         accesses = [access for access in accesses if usual_step(access, axis, analysis) == points]
         points, count = points * sizes[axis], count + 1
     return count if accesses and points >= WARP else 1
+
+
+def _fills_lanes(points: int) -> bool:
+    """Whether so many points along a dimension of a tile leave few of its lanes without one."""
+    return points >= WARP and (points >= LONG or power_of_two(points) < JOINED_WASTE * points)
 
 
 def _shared(analysis: NestAnalysis) -> list[int]:

@@ -86,6 +86,13 @@ that are not the longest are better (131072 of 1024: 108 us, and 117).
 
 Source: from 40 tilings of six nests on an H200.
 """
+STEPPED, STEPPED_FROM = (128, 4, 4), 65
+"""Columns of a program, points of each a step, and warps, of columns of so many points or more that are read once, in
+rows that begin at sectors: many threads of few numbers. Of twelve nests of 65 to 2000 points 1.02 of the best; what was
+chosen before took 1.11 (1.5: means of 66 of 131072 bf16, 17.0 us and 11.3).
+
+Source: from 10 to 26 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
+"""
 FULL = 0.72
 """The share of the processors that have a program, at which programs are not too few: 2000 columns are better in 125
 programs than in 250, 3072 of 32768 f32 in 96 than in 192 (105 and 137 us on an H200, 152 and 161 on an H100), 2500 in
@@ -151,6 +158,14 @@ elements of a warp of these: three softmaxes of columns of 32 f32 took 0.54 to 0
 their own took. Of 16 bits they took longer.
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
+SHORT_LOOSE, NORM_WARPS = 5, 4
+"""So many points, or more, of f32 in rows that do not begin at sectors are such tiles, too; where only one thing is
+reduced, a norm, they have so many warps. RMS norms of 8 points, rows of 19, took 162 us and 208 where 256 columns
+shared a program (TorchInductor 166), l2 norms of 9 points, rows of 10007, 59 and 68, of 20, rows of 500, 85 and 94;
+softmaxes of 12, rows of 300, 42 and 53 (72 with as many warps), of 5, rows of 31, 16 and 18.
+
+Source: from 16 to 20 tilings of five nests on an H200.
 """
 LOOSE_KEPT, LOOSE_KEPT_WARPS = 2048, 8
 """Elements of such a tile, and its warps, of 16-bit numbers in rows that do not begin at sectors, which no thread loads
@@ -235,11 +250,20 @@ class Tile:
     warps: int | None
 
 
+def are_stepped(given: Columns, machine: Machine) -> bool:
+    """Whether a program goes down many columns in steps of few points."""
+    plain = given.known and not (given.kept or given.running or given.indexed or given.wide)
+    enough = given.points >= STEPPED_FROM and given.every >= FULL * STEPPED[0] * machine.processors
+    return plain and given.aligned and given.side_by_side >= STEPPED[0] and enough
+
+
 def tile_of(given: Columns, machine: Machine) -> Tile:
     """The tile that a program goes down its columns with."""
     whole, threads = power_of_two(given.points), BUSY * machine.processors
     if given.running or (given.kept and (given.wide or not given.known)):
         return _looped(given, machine)
+    if are_stepped(given, machine):
+        return Tile(*STEPPED)
     columns, points, warps = MANY_TILE
     many = given.width < 4 and given.aligned and given.every >= MANY * columns * machine.processors
     if given.kept and many and whole * power_of_two(given.kept) * machine.sector // given.width > KEPT:
@@ -318,11 +342,15 @@ def scanned_tile(points: int, every: int, values: int, machine: Machine) -> Tile
     return Tile(SCANNED_TILE // lanes, lanes, SCANNED_WARPS)
 
 
-def short_tile(points: int, width: int, aligned: bool) -> Tile | None:
-    """The tile of columns of so few points that lanes could go through them by themselves, which several stages read;
-    None where they should. `width` is that of an element; `aligned`, rows begin at sectors.
+def short_tile(points: int, width: int, aligned: bool, reductions: int) -> Tile | None:
+    """The tile of columns of so few points that lanes could go through them by themselves, which several stages read,
+    so many of them reductions; None where they should. `width` is that of an element; `aligned`, rows begin at sectors.
     """
     lanes = power_of_two(points)
+    if points >= SHORT_LOOSE and width >= 4 and not aligned and reductions == 1:
+        return Tile(SHORT_COLUMNS, lanes, NORM_WARPS)
+    if points >= SHORT_LOOSE and width >= 4 and not aligned:
+        return Tile(SHORT_COLUMNS, lanes, max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
     if points >= SHORT_POINTS and width >= 4:
         return Tile(SHORT_COLUMNS, lanes, max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
     if points >= SHORT_POINTS and not aligned:

@@ -66,6 +66,20 @@ elements 1.073 (1.48).
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
+SHORTEST_STORING, SHORTEST_STORING_LANES, SHORTEST_STORING_WARPS = 512, 16, 4
+"""Where something is made of each point, and elements are of 32 bits: elements of such a tile of so many lanes at most,
+and warps of any. Of eleven softmaxes and norms of 2 to 32 points 1.03 of the best; as the others are 1.12 (1.45).
+
+Source: from 12 tilings of these nests on an H200.
+"""
+ALONE_POINTS, ALONE_ROWS, ALONE_WARPS, ALONE_MOST = 3, 256, 4, 1 << 20
+"""Rows of so many points of 32 bits of which something is made: so many are a tile, each of which a lane goes through
+by itself, unless there are more rows than the last. Of log-softmaxes of 131071 by 3 5.5 us (8.0 in tiles of four lanes
+a row; TorchInductor 5.2), of RMS norms of 300000 6.4 and 7.1, of layer norms of a million 12.3 and 12.4, of softmaxes
+of 3 million 38 and 28. Two or four points are a vector, five took longer: 20.9 us and 15.8.
+
+Source: from 10 to 13 tilings of six nests on an H200.
+"""
 WALKED_FROM, WALKED, WALKED_WARPS = 16385, 4096, 32
 """Points of a row that is reduced in one walk, from which on a program takes it in tiles of so many, and its warps.
 Each thread then has few numbers, so that two programs are at work on a processor; with 16384 there is one. Rows that
@@ -83,9 +97,25 @@ Source: from 60 tilings of three nests on an H200.
 """
 
 
-def shortest_warps(width: int) -> int:
-    """Warps of a tile of `SHORTEST` elements, of so many bytes each."""
+def shortest_elements(lanes: int, width: int, storing: bool) -> int:
+    """The elements, of so many bytes each, of a tile of several short rows of so many lanes; `storing`, something is
+    made of each.
+    """
+    return SHORTEST_STORING if storing and width >= 4 and lanes <= SHORTEST_STORING_LANES else SHORTEST
+
+
+def shortest_warps(width: int, storing: bool) -> int:
+    """The warps of such a tile."""
+    if storing and width >= 4:
+        return SHORTEST_STORING_WARPS
     return SHORTEST // (SHORTEST_WARP if width >= 4 else SHORTEST_HALF_WARP)
+
+
+def alone(points: int, rows: int, width: int, machine: Machine) -> Tiling | None:
+    """The tile of rows that lanes go through by themselves; None of others. `along` is left to the caller."""
+    if points != ALONE_POINTS or width < 4 or not ALONE_ROWS * machine.processors <= rows <= ALONE_MOST:
+        return None
+    return {"rows": ALONE_ROWS, "lanes": 1, "warps": ALONE_WARPS}
 
 
 def walked_once(leaves: Sequence[Loop], points: int, piece: int, rows: int, machine: Machine) -> Tiling | None:

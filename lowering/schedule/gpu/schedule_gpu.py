@@ -20,15 +20,24 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
-from cuesta.dialects import elem, loops, sym
+from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
-from cuesta.dialects.loops.split_axes import step, usual_step
+from cuesta.dialects.loops.split_axes import usual_step
 from cuesta.lowering.schedule.gpu import bags, columns, meetings, registers, scans, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
-from cuesta.lowering.schedule.gpu.rows import SHORTEST, many_rows, odd_rows, piece_of, shortest_warps, walked_once
+from cuesta.lowering.schedule.gpu.order import Order, large
+from cuesta.lowering.schedule.gpu.rows import (
+    alone,
+    many_rows,
+    odd_rows,
+    piece_of,
+    shortest_elements,
+    shortest_warps,
+    walked_once,
+)
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -141,6 +150,7 @@ class _Chooser:
         self.machine = machine
         self.processors = machine.processors
         self.programs = machine.processors * WAVES
+        self.order = Order(analysis, machine)
         self.wide = needs_wide_indices(analysis)
         self.settled = False
         """Whether no other tiling is to be asked about."""
@@ -209,7 +219,7 @@ class _Chooser:
         """The schedule with what depends on its tiles: masks, addresses."""
         root = self.analysis.root
         schedule.choices = {"target": "cuda", "warps": warps, "index": 64 if self.wide else 32}
-        if not self.analysis.meeting and self.masks_split_vectors(root, schedule):
+        if not self.analysis.meeting and self.order.masks_split_vectors(root, schedule):
             schedule.choices["whole"] = 1
         if self.analysis.meeting:
             schedule.choices |= meetings.choices_of(self.analysis, self.machine, warps, self.width(), self.kept)
@@ -220,54 +230,14 @@ class _Chooser:
     def points(self, axis: int) -> int:
         return self.analysis.estimate(self.analysis.sizes[axis])
 
-    def stride(self, access: Access, axis: int) -> int | None:
-        """By how many elements an access moves along an axis, or along the inner of two that it is in memory; None when
-        that is not one number.
-        """
-        stride = None if access.indirect >> axis & 1 else step(access.address, axis, self.analysis)
-        return stride if isinstance(stride, int) else None
-
     def width(self) -> int:
         """The bytes of an element of the large tensors, the widest of them."""
-        return max((access.width for access in self.large(self.analysis.accesses.values())), default=4)
-
-    @staticmethod
-    def large(accesses: Iterable[Access]) -> list[Access]:
-        """Those that vary along the most axes: what is read over and over is in the caches."""
-        every = [access for access in accesses if access.width]
-        most = max((access.varies.bit_count() for access in every), default=0)
-        return [access for access in every if access.varies.bit_count() == most]
+        return max((access.width for access in large(self.analysis.accesses.values())), default=4)
 
     def lanes(self, axis: int, most: int) -> int:
         """So many lanes as an axis fills, at most `most`."""
         size = self.analysis.sizes[axis]
         return min(most, power_of_two(size)) if isinstance(size, int) else most
-
-    def masks_split_vectors(self, root: Loop, schedule: Schedule) -> bool:
-        """Whether vectors that could be accessed at once are not, as it is asked of each element whether it is there:
-        of a tile of a pointwise kernel, or of the points of a part.
-        """
-        if root.loops:
-            return any(self.is_limited(root, loop) for loop in root.walk() if loop is not root)
-        if len(schedule.order) != 1 or schedule.around or schedule.lanes < 2:
-            return False
-        (lane,) = schedule.order
-        narrow = min((access.width for access in root.accesses if access.width), default=4)
-        size, vector = self.analysis.sizes[lane], self.machine.vector // narrow
-        if isinstance(size, int) and (size % vector == 0 or size <= schedule.lanes):
-            return False
-        return any(self.is_in_vectors(access, root, lane) for access in root.accesses if access.width)
-
-    def is_limited(self, root: Loop, loop: Loop) -> bool:
-        """Whether a reduction or scan reads only where an index is less than a number, elements in order."""
-        if not isinstance(loop.op, loops.ReduceOp | loops.ScanOp):
-            return False
-        for access in loop.accesses:
-            mask = access.op.mask.owner if isinstance(access.op, loops.LoadOp) and access.op.mask is not None else None
-            is_limit = isinstance(mask, elem.TableOp) and mask.row.name == "lt"
-            if is_limit and self.is_in_vectors(access, root, loop.axes[-1]):
-                return True
-        return False
 
     # Pointwise
 
@@ -278,14 +248,14 @@ class _Chooser:
         lane = axes[-1]
         if (square := self.square(root, root.accesses, 1)) is not None:
             height, lanes, across = square
-            if not self.begins_at_sectors() and height >= LOOSE_HEIGHT and self.points(lane) > LOOSE_LANES // 2:
+            if not self.order.begins_at_sectors() and height >= LOOSE_HEIGHT and self.points(lane) > LOOSE_LANES // 2:
                 height, lanes = LOOSE_HEIGHT, LOOSE_LANES
                 return {"along": 1, "lanes": lanes, "across": across, "height": height, "warps": LOOSE_WARPS}
             return {"along": 1, "lanes": lanes, "across": across, "height": height}
-        aligned = self.rows_are_aligned(root, lane)
+        aligned = self.order.rows_are_aligned(root, lane)
         short = self.points(lane) < 2 * TILE or not aligned
         # What is stored in one piece is in vectors then, and no lane is without a point: 1 to 11 % less on an H200.
-        flat = not aligned and all(self.is_one_piece(one, root) for one in root.accesses if one.is_store)
+        flat = not aligned and all(self.order.is_one_piece(one, root) for one in root.accesses if one.is_store)
         if len(axes) > 1 and short and (flat or not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
             tiling = {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
         else:
@@ -294,29 +264,9 @@ class _Chooser:
             return {**tiling, "lanes": TILE // 2, "warps": TILE // POINTWISE_WARP}
         return tiling
 
-    def begins_at_sectors(self) -> bool:
-        """Whether all rows of the large tensors begin where sectors do, along whatever axis they lie."""
-        return all(
-            stride * access.width % self.machine.sector == 0
-            for access in self.large(self.analysis.accesses.values())
-            for axis in self.analysis.root.axes
-            if (stride := self.stride(access, axis)) not in (None, 1)
-        )
-
     def volume(self, axes: Iterable[int]) -> int:
         """The points of axes together."""
         return math.prod(self.points(axis) for axis in axes)
-
-    def rows_are_aligned(self, root: Loop, lane: int) -> bool:
-        """Whether every row that is stored begins where the last one did, as far as vectors go."""
-        return not any(
-            access.is_store
-            and isinstance(stride := sym.coefficient(access.address, axis), int)
-            and stride * access.width % self.machine.vector
-            for access in root.accesses
-            for axis in root.axes
-            if axis != lane
-        )
 
     def fills_tiles(self, lane: int) -> bool:
         """Whether tiles of their own leave few lanes of a row without a point."""
@@ -328,28 +278,10 @@ class _Chooser:
         is best: neighbouring threads read and write neighbours, and no place is divided into its row and column.
         """
         return any(
-            self.is_in_vectors(access, root, lane) or self.is_one_piece(access, root)
+            self.order.is_in_vectors(access, root, lane) or self.order.is_one_piece(access, root)
             for access in root.accesses
             if not access.is_store and access.width and access.varies >> lane & 1
         )
-
-    def is_in_vectors(self, access: Access, root: Loop, lane: int) -> bool:
-        """Whether every row that is accessed begins where vectors do."""
-        start = sym.substitute(access.address, [0] * len(self.analysis.sizes))
-        strides = [self.stride(access, axis) for axis in root.axes if axis != lane]
-        places = [*strides, start if isinstance(start, int) else None]
-        return self.stride(access, lane) == 1 and all(
-            place is not None and place * access.width % self.machine.vector == 0 for place in places
-        )
-
-    def is_one_piece(self, access: Access, root: Loop) -> bool:
-        """Whether elements follow one another in the order of the points."""
-        expected: sym.IndexExpr = 1
-        for axis in reversed(root.axes):
-            if self.stride(access, axis) != expected:
-                return False
-            expected = expected * self.analysis.sizes[axis]
-        return True
 
     def square(self, root: Loop, accesses: Iterable[Access], apart: int) -> tuple[int, int, int] | None:
         """Programs of squares, either side of which is accessed in whole lines of the cache, or every so manyth element
@@ -388,7 +320,7 @@ class _Chooser:
         if not known or points > sliding_windows.WINDOW or any(access.ordered or access.indirect for access in every):
             return None
         stores = [access for access in root.accesses if access.is_store]
-        square = self.square(root, [*self.large(every), *stores], sliding_windows.APART)
+        square = self.square(root, [*large(every), *stores], sliding_windows.APART)
         if square is not None:
             height, rows, across = square
             return {"along": 1, "rows": rows, "lanes": 1, "across": across, "height": height}
@@ -415,17 +347,19 @@ class _Chooser:
             tile = columns.scanned_tile(points, rows, leaves[0].values, self.machine)
             return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
-            tile = None
+            tile, aligned = None, True
             if self.reads_again(leaves):
-                aligned = self.begin_at_sectors(root, leaves, root.axes[-1])
-                tile = columns.short_tile(points, self.width(), aligned)
+                aligned = self.order.begin_at_sectors(root, leaves, root.axes[-1])
+                reductions = sum(isinstance(leaf.op, loops.ReduceOp) for leaf in leaves)
+                tile = columns.short_tile(points, self.width(), aligned, reductions)
             if tile is not None:
-                self.settled = self.width() < 4  # the model takes narrow loads for twice what they are
+                # The model takes narrow loads, and those of rows that begin anywhere, for other than they are.
+                self.settled = self.width() < 4 or not aligned
                 return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             return self.down_columns(root, leaves, points, static)
-        pieces = [piece_of(self.analysis, leaf, self.large(leaf.accesses), self.machine) for leaf in leaves]
+        pieces = [piece_of(self.analysis, leaf, large(leaf.accesses), self.machine) for leaf in leaves]
         in_order, once = not any(pieces), static and not self.reads_again(leaves)
         if once and (found := walked_once(leaves, points, max(pieces), rows, self.machine)) is not None:
             self.settled = True  # the model takes few elements of a thread for worse than they are
@@ -439,16 +373,21 @@ class _Chooser:
         if running:
             lanes = min(lanes, SCANNED)
         whole = running and len(leaves) == 1 and bool(root.axes) and static
-        if whole and (found := scans.tile_of(self.analysis, leaves[0], lanes, self.large(leaves[0].accesses))):
+        if whole and (found := scans.tile_of(self.analysis, leaves[0], lanes, large(leaves[0].accesses))):
             self.settled = True  # the model takes scans in steps for up to 7 times better than they are
             return found
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
-        if running and any(self.is_limited(root, leaf) for leaf in leaves):
+        if running and any(self.order.is_limited(root, leaf) for leaf in leaves):
             flat = False  # masks, which split vectors, are left out only of programs of one part: 57 us, not 95
         shortest = lanes <= self.machine.segment // 4
+        storing = any(access.is_store for leaf in leaves for access in leaf.accesses)
         # Scans that other stages follow: rows of 64 f32 took 20 us on an H100 in tiles of 32 rows, 12 in tiles of 8.
-        most = 2 * SCANNED if running and len(leaves) == 1 else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
+        most = ROW_WARP_BYTES // self.width()
+        if running and len(leaves) == 1:
+            most = 2 * SCANNED
+        elif shortest:
+            most = shortest_elements(lanes, self.width(), storing)
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
@@ -456,12 +395,14 @@ class _Chooser:
         if flat and root.axes and not running and in_order and lanes >= points:
             found = many_rows(rows, height, lanes, self.width(), self.machine)
             found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
+            found = found or (alone(points, rows, self.width(), self.machine) if storing else None)
             if found is not None:
                 self.settled = True
                 return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         if height > 1 and shortest and not running:
-            tiling["warps"] = shortest_warps(self.width())
+            tiling["warps"] = shortest_warps(self.width(), storing)
+            self.settled = self.settled or (storing and self.width() >= 4)  # tiles of fewer warps took up to 1.45
         return tiling
 
     def down_columns(self, root: Loop, leaves: list[Loop], points: int, static: bool) -> Tiling:
@@ -475,12 +416,12 @@ class _Chooser:
         beside = every if flat else beside
         given = columns.Columns(
             every, beside, points, width, kept, static, running, indexed, self.wide,
-            aligned=self.begin_at_sectors(root, leaves, axis),
+            aligned=self.order.begin_at_sectors(root, leaves, axis),
             stores=any(access.is_store for leaf in leaves for access in leaf.accesses),
         )  # fmt: skip
         # Places of extremes of 8192 by 8192 bf16 took 44 us in these tiles, 47 as the model has it.
-        self.settled = indexed and not flat and not running
-        reading = [(leaf, one) for leaf in leaves for one in self.large(leaf.accesses) if not one.is_store]
+        self.settled = (indexed and not flat and not running) or columns.are_stepped(given, self.machine)
+        reading = [(leaf, one) for leaf in leaves for one in large(leaf.accesses) if not one.is_store]
         if flat and not running and not indexed and columns.are_one_piece(self.analysis, axis, reading):
             tiling = columns.of_piece(self.points(axis), points, every // self.points(axis), self.machine)
             return {"along": len(root.axes) - root.axes.index(axis), **tiling}
@@ -491,24 +432,13 @@ class _Chooser:
             tiling["along"] = 0
         return tiling if tile.warps is None else {**tiling, "warps": tile.warps}
 
-    def begin_at_sectors(self, root: Loop, leaves: list[Loop], lane: int) -> bool:
-        """Whether what is read in order along an axis is so in rows that begin at sectors of memory."""
-        for leaf in leaves:
-            for access in self.large(leaf.accesses):
-                if access.is_store or self.stride(access, lane) != 1:
-                    continue
-                around = (axis for axis in (*root.axes, *leaf.axes) if axis != lane)
-                if not access.moves_by(self.machine.sector, around):
-                    return False
-        return True
-
     def contiguity(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
         """The bytes that are read in order, or backwards, along the inner loops, and along the parallel axes."""
         along = across = 0
-        for leaf, access in [(one, access) for one in leaves for access in self.large(one.accesses)]:
-            if len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) in (1, -1):
+        for leaf, access in [(one, access) for one in leaves for access in large(one.accesses)]:
+            if len(leaf.axes) == 1 and self.order.stride(access, leaf.axes[0]) in (1, -1):
                 along += access.width
-            if any(self.stride(access, axis) in (1, -1) for axis in root.axes):
+            if any(self.order.stride(access, axis) in (1, -1) for axis in root.axes):
                 across += access.width
         return along, across
 
@@ -517,9 +447,9 @@ class _Chooser:
         found = [
             (access.width, axis)
             for leaf in leaves
-            for access in self.large(leaf.accesses)
+            for access in large(leaf.accesses)
             for axis in root.axes
-            if self.stride(access, axis) in (1, -1)
+            if self.order.stride(access, axis) in (1, -1)
         ]
         width, axis = max(found, default=(4, root.axes[-1]))
         return axis, width
@@ -548,8 +478,8 @@ class _Chooser:
         """How many stages read each large tensor."""
         stages: dict[SSAValue, int] = {}
         for leaf in leaves:
-            large = self.large(leaf.accesses)
-            for tensor in {access.op.source for access in large if isinstance(access.op, loops.LoadOp)}:
+            reading = [access.op for access in large(leaf.accesses) if isinstance(access.op, loops.LoadOp)]
+            for tensor in {op.source for op in reading}:
                 stages[tensor] = stages.get(tensor, 0) + 1
         return stages
 
@@ -557,15 +487,15 @@ class _Chooser:
         """Whether long rows of 16-bit numbers that vectors may read are read, and read again. A tile for a whole row
         fills the processor, which then loads and computes in turns; small tiles of several programs do both at once.
         """
-        reading = sum(any(not access.is_store for access in self.large(leaf.accesses)) for leaf in leaves)
-        return self.width() <= 2 and reading > 1 and self.begins_at_sectors()
+        reading = sum(any(not access.is_store for access in large(leaf.accesses)) for leaf in leaves)
+        return self.width() <= 2 and reading > 1 and self.order.begins_at_sectors()
 
     def accumulates(self, leaves: list[Loop]) -> bool:
         """Whether what is combined is, in every round of a scan, one and the same row of neighbours."""
         combined = [(one, leaf) for leaf in leaves for one in leaf.accesses if one.ordered]
         every = sum(bool(access.ordered) for access in self.analysis.accesses.values())
         return len(combined) == every and all(
-            not one.varies & one.ordered and len(leaf.axes) == 1 and self.stride(one, leaf.axes[0]) == 1
+            not one.varies & one.ordered and len(leaf.axes) == 1 and self.order.stride(one, leaf.axes[0]) == 1
             for one, leaf in combined
         )
 

@@ -50,6 +50,11 @@ def test_a_sum_of_rows_of_16_bits() -> None:
     assert hints(lambda x: x.argmax(1), (4096, 8192)) == [FIRST]
 
 
+def test_a_sum_of_f32_about_as_large_as_the_cache() -> None:
+    assert hints(lambda x: x.sum(1), (8192, 1883), dtype=torch.float32) == [FIRST]
+    assert hints(lambda x: x.amax(0), (500, 20000), dtype=torch.float32) == [FIRST]
+
+
 def test_rows_that_are_walked_along_stay_until_the_last_time() -> None:
     assert hints(lambda x: x.softmax(1), (2048, 32768)) == [LAST, LAST, FIRST]
 
@@ -78,7 +83,9 @@ def test_a_call_of_a_library_reads_later_too() -> None:
 @pytest.mark.parametrize(
     ("function", "size", "dtype"),
     [
-        (lambda x: x.sum(1), (4096, 8192), torch.float32),
+        (lambda x: x.sum(1), (2048, 2048), torch.float32),
+        (lambda x: x.sum(1), (16384, 8192), torch.float32),
+        (lambda x: x * 2, (4096, 8192), torch.float32),
         (lambda x: x * 2, (4096, 8192), torch.bfloat16),
         (lambda x: x[:, 1:] * 2, (4096, 4096), torch.bfloat16),
         (lambda x: x.softmax(1), (4096, 4096), torch.bfloat16),
@@ -86,7 +93,17 @@ def test_a_call_of_a_library_reads_later_too() -> None:
         (lambda x: F.max_pool2d(x, 2, 1), (8, 64, 128, 128), torch.bfloat16),
         (lambda x: x.softmax(1), (2048, 65536), torch.float32),
     ],
-    ids=["f32", "as much written", "with a rest", "one tile", "windows", "small windows", "long rows of f32"],
+    ids=[
+        "f32 in the cache",
+        "much f32",
+        "f32 as much written",
+        "as much written",
+        "with a rest",
+        "one tile",
+        "windows",
+        "small windows",
+        "long rows of f32",
+    ],
 )
 def test_near_misses(function: Callable[..., Any], size: tuple[int, ...], dtype: torch.dtype) -> None:
     said = hints(function, size, dtype=dtype)

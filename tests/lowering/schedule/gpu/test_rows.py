@@ -175,11 +175,31 @@ def test_rows_of_pieces_that_fill_no_sector_share_a_program(inner: int, dtype: s
     assert bool(tiles) == wide and all(isinstance(tile, int) and tile >= 128 for tile in tiles)
 
 
-def test_short_rows_of_16_bits_have_twice_the_warps() -> None:
-    for dtype, warps in (("f32", 2), ("bf16", 4)):
-        text = rows(500000, 16, stores=True).replace("f32", dtype)
+def test_short_rows_have_more_warps_where_they_store_or_have_16_bits() -> None:
+    for dtype, stores, tile in (
+        ("f32", False, (64, 16, 2)),
+        ("bf16", True, (64, 16, 4)),
+        ("f32", True, (32, 16, 4)),  # log-softmaxes of 40000 by 12: 6.2 us, and 7.8 with 64 rows and two warps
+    ):
+        text = rows(500000, 16, stores=stores).replace("f32", dtype)
         found = usual_tiling(analysed(parse(text)), REFERENCE)
-        assert found is not None and (found["rows"], found["warps"]) == (64, warps)
+        assert found is not None and (found["rows"], found["lanes"], found["warps"]) == tile
+    wide = usual_tiling(analysed(parse(rows(500000, 32, stores=True))), REFERENCE)
+    assert wide is not None and (wide["rows"], wide["lanes"], wide["warps"]) == (32, 32, 4)
+
+
+def test_rows_of_three_that_are_not_many_are_gone_along_by_lanes() -> None:
+    assert tiling_of(300000, 3) == (256, 1, 4)
+    assert tiling_of(3000000, 3) == (128, 4, 4), "near miss: 38 us, and 28 so"
+    assert tiling_of(300000, 4) == (128, 4, 4), "near miss: rows that are vectors"
+    assert tiling_of(10000, 3)[1] == 4, "near miss: too few for the processors"
+
+
+def tiling_of(number: int, points: int) -> tuple[int, int, int]:
+    """Rows, lanes and warps of a tile of rows that are divided by their sums."""
+    found = usual_tiling(analysed(parse(rows(number, points, stores=True))), REFERENCE)
+    assert found is not None
+    return found["rows"], found["lanes"], found["warps"]
 
 
 def test_long_rows_of_pieces_fill_sectors_together() -> None:

@@ -48,7 +48,7 @@ func.func @main(%x : tensor<20x48xbf16>, %w : tensor<48x70xbf16>) -> tensor<20x7
 // Other choices: wider tiles and more warps for a pointwise nest, several rows at a time for one with rows.
 // CHECK:      @exp_0({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [10], target = cuda, warps = 8, index = 32>
 // CHECK:      lanes 2048
-// CHECK:      @max_1({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [25], target = cuda, warps = 2, index = 32>
+// CHECK:      @max_1({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [25], target = cuda, warps = 2, index = 32, registers = 128>
 // CHECK:      kernel.for ({{.*}} lanes 4) {
 // CHECK:      kernel.reduce maximum (%j = 0 to 200 lanes 64 dim 1)
 func.func @main(%x : tensor<100x200xf32>) -> (tensor<100x200xf32>, tensor<100xf32>) {
