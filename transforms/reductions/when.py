@@ -374,6 +374,8 @@ class _Facts:
                 return _Points()
             wanted = min(max(2, many * processors // programs), self.points // least)
             points = power_of_two(math.ceil(self.points / wanted))
+            if not strips:
+                points = gpu_cost.filled(points, self.points, programs, machine)
             # What several of them read is in registers when a tile holds the part.
             return _Points(
                 apart=min(points, self.rows_of_strip(machine)) if strips and len(self.members) > 1 else points

@@ -17,6 +17,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu.columns import FULL
+from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.tilings.space import Tiling
 
 MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
@@ -80,14 +81,6 @@ of 3 million 38 and 28. Two or four points are a vector, five took longer: 20.9 
 
 Source: from 10 to 13 tilings of six nests on an H200.
 """
-WALKED_FROM, WALKED, WALKED_WARPS = 16385, 4096, 32
-"""Points of a row that is reduced in one walk, from which on a program takes it in tiles of so many, and its warps.
-Each thread then has few numbers, so that two programs are at work on a processor; with 16384 there is one. Rows that
-begin anywhere are the worst: argmin of 4 by 15655537 f32 takes 78 us (148 in tiles of 16384), of 8192 by 32767 bf16 170
-(266), sums of 4000 by 70001 f32 260 (302). Of 32 nests 0.91 of the time of tiles of 16384 or 32768, 1.05 the worst.
-
-Source: from six tilings of each, on an H200.
-"""
 PIECES, PIECES_WARPS = 8192, 16
 """Elements of a tile of long rows that are pieces, so many rows that they fill sectors together; and its warps. Means
 of 33796 bf16, in pieces of four, took 23 us, and 31 where a program had one row; sums of 16898 f32, in pairs, 27 and
@@ -122,12 +115,12 @@ def walked_once(leaves: Sequence[Loop], points: int, piece: int, rows: int, mach
     """The tile of so many long rows of which all that is asked for is reduced in one walk. They are pieces of so many
     bytes, which fill no sector; 0 where they are not. Requires: no stage reads again what another has read.
     """
-    if points < WALKED_FROM or not all(isinstance(leaf.op, loops.ReduceOp) for leaf in leaves):
+    if points < gpu_cost.WALKED_FROM or not all(isinstance(leaf.op, loops.ReduceOp) for leaf in leaves):
         return None
     height = machine.sector // piece if piece else 1
     if height > 1 and rows >= FULL * height * machine.processors:
         return {"along": 1, "rows": power_of_two(height), "lanes": PIECES // height, "warps": PIECES_WARPS}
-    return {"along": 1, "rows": 1, "lanes": WALKED, "warps": WALKED_WARPS}
+    return {"along": 1, "rows": 1, "lanes": gpu_cost.WALKED, "warps": gpu_cost.WALKED_WARPS}
 
 
 def piece_of(analysis: NestAnalysis, leaf: Loop, accesses: Iterable[Access], machine: Machine) -> int:

@@ -223,8 +223,8 @@ class _Chooser:
             schedule.choices["whole"] = 1
         if self.analysis.meeting:
             schedule.choices |= meetings.choices_of(self.analysis, self.machine, warps, self.width(), self.kept)
-        elif registers.waits_for_rounds(self.analysis, schedule):
-            schedule.choices["registers"] = registers.of_rounds(warps)
+        elif (bound := registers.bound_of(self.analysis, schedule, warps, self.machine)) is not None:
+            schedule.choices["registers"] = bound
         return schedule
 
     def points(self, axis: int) -> int:

@@ -57,3 +57,23 @@ def test_parallelism() -> None:
     assert gpu_cost.parallelism(132, MACHINE) == 1
     assert gpu_cost.parallelism(198, MACHINE) < 0.8
     assert gpu_cost.parallelism(10_000, MACHINE) == 1
+
+
+@pytest.mark.parametrize(
+    ("points", "size", "rows", "part"),
+    [
+        (65536, 2100225, 18, 73728),  # 594 programs, 66 of which the others wait for
+        (131072, 1000000, 100, 77824),
+        (65536, 1 << 26, 1, 65536),  # full parts of 1024 programs
+        (8192, 8192 * 17 + 1, 300, 8192),  # one tile
+    ],
+)
+def test_parts_are_so_long_that_all_processors_are_at_work(points: int, size: int, rows: int, part: int) -> None:
+    assert gpu_cost.filled(points, size, rows, MACHINE) == part
+
+
+def test_parts_are_about_as_long_as_was_asked_for() -> None:
+    for size in range(1_000_000, 9_000_000, 333_333):
+        for rows in (1, 3, 7, 40):
+            part = gpu_cost.filled(65536, size, rows, MACHINE)
+            assert 32768 < part <= 131072 and (part == 65536 or part % gpu_cost.WALKED == 0)

@@ -63,6 +63,13 @@ CHOICES: dict[str, Callable[[NestAnalysis, Schedule], bool]] = {
     "f32 10x2097151 | batch_norm": lambda nest, one: len([a for a in one.parallel if (a.tile or 1) >= 8]) == 2,
     # Programs of 32 warps, which have more registers than is thought, are alone on a processor: 1385 us, and 473.
     "bf16 10x48x512x512 last | softmax 3": lambda nest, one: int(one.choices["warps"]) <= 16,
+    # 33 points of the last axis are half a tile of 64: 75 us, and 39 with lanes along three axes as one.
+    "bf16 33x5x40000x3 | permute 3 2 1 0": lambda nest, one: sorted(a.tile or 1 for a in one.parallel)[-2:] > [4, 128],
+    "f32 45x7x20000x4 | permute 3 2 1 0": lambda nest, one: sorted(a.tile or 1 for a in one.parallel)[-2:] > [4, 64],
+    # The last rows are gone down in steps of four points: 17.0 us, and 11.3.
+    "bf16 2x2x33x65536 | mean_kept 0 2": lambda nest, one: [lanes for _, lanes in one.loops.values()] == [4],
+    # 256 short columns: 208 us, and 162.
+    "f32 64x8193x8x19x1 | rms_norm 2": lambda nest, one: tile(one) == 512 and one.choices["warps"] == 4,
     # 145 programs take as long as 264: 12.2 us, and 8.
     "f32 3x8193x26x3 | argmin 2": lambda nest, one: not 132 < programs(nest, one) < 250,
 }
