@@ -86,10 +86,12 @@ that are not the longest are better (131072 of 1024: 108 us, and 117).
 
 Source: from 40 tilings of six nests on an H200.
 """
-STEPPED, STEPPED_FROM = (128, 4, 4), 65
+STEPPED, STEPPED_FROM, STEPPED_LONG, STEPPED_PROGRAMS = (128, 4, 4), 65, 256, 2.5
 """Columns of a program, points of each a step, and warps, of columns of so many points or more that are read once, in
 rows that begin at sectors: many threads of few numbers. Of twelve nests of 65 to 2000 points 1.02 of the best; what was
-chosen before took 1.11 (1.5: means of 66 of 131072 bf16, 17.0 us and 11.3).
+chosen before took 1.11 (1.5: means of 66 of 131072 bf16, 17.0 us and 11.3). Of more points than the third a processor
+has so many programs at least, in all of these; and a gradient of 32768 columns of 262, which stores as well, took 1.3
+times TorchInductor's time so.
 
 Source: from 10 to 26 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
 """
@@ -252,8 +254,9 @@ class Tile:
 
 def are_stepped(given: Columns, machine: Machine) -> bool:
     """Whether a program goes down many columns in steps of few points."""
-    plain = given.known and not (given.kept or given.running or given.indexed or given.wide)
-    enough = given.points >= STEPPED_FROM and given.every >= FULL * STEPPED[0] * machine.processors
+    plain = given.known and not (given.kept or given.running or given.indexed or given.wide or given.stores)
+    programs = FULL if given.points <= STEPPED_LONG else STEPPED_PROGRAMS
+    enough = given.points >= STEPPED_FROM and given.every >= programs * STEPPED[0] * machine.processors
     return plain and given.aligned and given.side_by_side >= STEPPED[0] and enough
 
 

@@ -11,7 +11,14 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import analyse
-from cuesta.lowering.schedule.gpu.columns import MANY_ARG_TILES, Columns, scanned_tile, short_tile, tile_of
+from cuesta.lowering.schedule.gpu.columns import (
+    MANY_ARG_TILES,
+    Columns,
+    are_stepped,
+    scanned_tile,
+    short_tile,
+    tile_of,
+)
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.pipeline import Stage, run_pipeline
 from tests.support.text import parse
@@ -181,9 +188,26 @@ def test_short_columns_are_one_tile() -> None:
     ],
 )
 def test_tiles_that_were_measured(every: int, points: int, width: int, tile: tuple[int, int, int]) -> None:
-    given = Columns(every, every, points, width, 0, known=True, running=False, indexed=False, wide=False)
+    given = Columns(every, every, points, width, 0, known=True, running=False, indexed=False, wide=False, stores=False)
     found = tile_of(given, REFERENCE)
     assert (found.columns, found.points, found.warps) == tile
+
+
+@pytest.mark.parametrize(
+    ("points", "every", "stores", "stepped"),
+    [
+        (262, 65536, False, True),
+        (262, 65536, True, False),
+        (262, 32768, False, False),  # two programs of four warps on a processor
+        (200, 32768, False, True),
+        (200, 8192, False, False),
+    ],
+)
+def test_columns_that_are_gone_down_in_steps_fill_processors(
+    points: int, every: int, stores: bool, stepped: bool
+) -> None:
+    given = Columns(every, every, points, 4, 0, known=True, running=False, indexed=False, wide=False, stores=stores)
+    assert are_stepped(given, REFERENCE) == stepped
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -208,7 +232,7 @@ def test_many_columns_whose_greatest_has_a_place(
 
 
 def test_few_columns_have_programs_of_more_threads() -> None:
-    many = Columns(1 << 20, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
+    many = Columns(1 << 20, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False, stores=False)
     few = Columns(4096, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
     assert tile_of(many, REFERENCE).warps == 4
     assert tile_of(few, REFERENCE).warps == 32

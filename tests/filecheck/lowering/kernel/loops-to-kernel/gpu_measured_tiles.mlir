@@ -38,12 +38,12 @@ func.func @main(%x : tensor<23x4096xf32>) -> tensor<23x4096xf32> {
 
 // -----
 
-// Columns that are read once are gone down by 128, four points a step, and by 16 where a place is looked for, with eight
-// elements a thread; what they reduce in rounds has registers for all that it loads at a time. What is read again stays in registers, as long as there are such: 64 elements a thread.
+// Columns that are read once are tiles of 32, and of 16 where a place is looked for, with eight elements a thread, and with
+// registers for all that a round loads. What is read again stays in registers, as long as there are such: 64 elements a thread.
 // No larger than it takes to be tiled so: the test interprets all of it.
-// CHECK: kernel.func @sum_0({{.*}} warps = 4, index = 32, registers = 128>
-// CHECK:   lanes 128)
-// CHECK:   kernel.reduce sum ({{.*}} = 0 to 1024 lanes 4 dim 1)
+// CHECK: kernel.func @sum_0({{.*}} warps = 8, index = 32, registers = 128>
+// CHECK:   lanes 32)
+// CHECK:   kernel.reduce sum ({{.*}} = 0 to 1024 lanes 64 dim 1)
 // CHECK: kernel.func @argmax_1({{.*}} warps = 4, index = 32, registers = 128>
 // CHECK:   lanes 16)
 // CHECK:   kernel.reduce argmax ({{.*}} = 0 to 128 lanes 64 dim 1)
