@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.reductions import EXTREMES
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.dialects.loops.memory_orders import best_order
 
 MANY = 8
 """So many times the bytes that are written, and loads decide about the order of the points.
@@ -33,6 +34,8 @@ def merge_axes(analysis: NestAnalysis) -> None:
             accesses = [access for inner in loop.walk() for access in inner.accesses]
             if not _counts_points(loop) and not (analysis.meeting and loop is analysis.root):
                 loop.axes = memory_order(loop.axes, accesses, analysis)
+                if isinstance(loop.op, loops.ReduceOp) and traits_of(analysis.nest.results[0]).blocks:
+                    loop.axes = _order_of_all(loop.axes, accesses, analysis)
             _merge(loop, accesses, analysis, images, merged_into)
     _rewrite(analysis, images, merged_into)
 
@@ -69,6 +72,26 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
     for axis in axes:
         previous = places[axis] = strides.get(axis, previous)
     return sorted(axes, key=lambda axis: -places[axis])
+
+
+def _order_of_all(axes: Sequence[int], accesses: Sequence[Access], analysis: NestAnalysis) -> list[int]:
+    """The axes of a reduction on a GPU in the order in which all that is read together takes the fewest sectors: of
+    images that lie channels last and of others, a loss goes along the channels of a pixel. Who goes along the pixels of
+    a channel reads every fourth number of four channels, and others the rest: 275 us, where a copy takes 191.
+    """
+    sizes = [analysis.sizes[axis] for axis in axes]
+    if any(access.is_store for access in accesses) or not all(isinstance(size, int) and size > 0 for size in sizes):
+        return list(axes)
+    moves = [
+        [
+            abs(step) * access.width if isinstance(step := sym.coefficient(access.address, axis), int) else 0
+            for axis in axes
+        ]
+        for access in accesses
+        if access.width
+    ]
+    order = best_order([analysis.estimate(size) for size in sizes], moves, tuple(range(len(axes))))
+    return [axes[k] for k in order]
 
 
 def _touched(access: Access, analysis: NestAnalysis) -> int:

@@ -9,6 +9,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import UNKNOWN_SIZE, NestAnalysis
+from cuesta.dialects.loops.memory_orders import best_order
 from cuesta.transforms.reductions.members import Member
 
 ROWS = 8
@@ -123,20 +124,34 @@ class Runs:
         return self.pieces_of_runs(order, run, min(points, power_of_two(length)))
 
     def memory_order(self) -> tuple[list[int], int]:
-        """The axes of the domain, those of one point first, which lie nowhere, then by falling strides; and from which
-        on they are neighbours in memory.
+        """The axes of the domain, those of one point first, which lie nowhere, then by falling strides, or as fewest
+        sectors are read where tensors lie in different orders; and from which on they are neighbours in memory.
         """
         strides = self.strides()
         order = list(range(len(self.sizes)))
         if not strides or any(stride is None for access in strides for stride in access):
             return order, max(0, len(order) - 1)
         order.sort(key=lambda axis: (self.sizes[axis] != 1, -max(abs(access[axis] or 0) for access in strides)))
+        order = list(best_order(self.sizes, self.moves(), tuple(order)))
         run = len(order) - 1
         while run > 0 and all(
             access[order[run - 1]] == (access[order[run]] or 0) * self.sizes[order[run]] for access in strides
         ):
             run -= 1
         return order, max(0, run)
+
+    def moves(self) -> list[list[int]]:
+        """By how many bytes every load of the members moves along the axes, where that is a number."""
+        found: list[list[int]] = []
+        for member in self.members:
+            for op in member.reduction.walk():
+                if isinstance(op, loops.LoadOp) and (access := self.analysis.accesses[op]).width:
+                    steps = (
+                        sym.coefficient(access.address, self.analysis.number[variable])
+                        for variable in member.reduction.induction_variables
+                    )
+                    found.append([abs(one) * access.width if isinstance(one, int) else 0 for one in steps])
+        return found
 
     def strides(self) -> list[list[int | None]]:
         """For every load of the members its strides along the axes of the domain."""

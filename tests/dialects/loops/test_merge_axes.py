@@ -6,9 +6,12 @@ import pytest
 
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
+from cuesta.dialects.loops.memory_orders import best_order
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.structure import NestOp
-from tests.support.triton_interpreter import parse
+from cuesta.transforms.reductions.domains import Runs
+from cuesta.transforms.reductions.members import members_of
+from tests.support.triton_interpreter import check, parse
 
 
 def merged(text: str) -> NestAnalysis:
@@ -54,3 +57,61 @@ def test_a_window_reads_no_more_than_there_is() -> None:
       func.return %y : tensor<128x64xf32>
     }"""
     assert merged(text).root.axes == [1, 0]
+
+
+def loss(device: str, channels: int, pixels: int = 65536) -> str:
+    """A sum over images, of one tensor that lies channels last, and one that does not."""
+    where = f'device = "{device}"'
+    last = f"tensor<8x{channels}x{pixels}xf32, #aten.layout<strides = [{channels * pixels}, 1, {channels}], {where}>>"
+    plain, out = f"tensor<8x{channels}x{pixels}xf32, #aten.layout<{where}>>", f"tensor<8xf32, #aten.layout<{where}>>"
+    return f"""
+    func.func @main(%x : {last}, %y : {plain}) -> {out} {{
+      %z = loops.nest (%i : 8) outs(%o : {out}) {{
+        %s = loops.reduce sum (%c : {channels}, %p : {pixels}) {{
+          %b = loops.load %y[%i, %c, %p] : {plain}
+          %a = loops.load %x[%i, %c, %p] : {last}
+          %d = elem.mul %a, %b : f32
+          loops.yield %d : f32
+        }} : f32
+        loops.store %s, %o[%i] : {out}
+      }}
+      func.return %z : {out}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("device", "channels", "order"),
+    [
+        ("cuda:0", 4, [2, 1]),
+        ("cuda:0", 64, [2, 1]),
+        ("cpu", 4, [1, 2]),  # where vectors go along pixels
+    ],
+)
+def test_a_sum_on_a_gpu_comes_in_the_order_of_the_fewest_sectors(device: str, channels: int, order: list[int]) -> None:
+    """By axis: the channels are 1, the pixels 2."""
+    (reduction,) = merged(loss(device, channels)).root.loops
+    assert reduction.axes == order
+
+
+@pytest.mark.parametrize("usual", [(0, 1), (1, 0)])
+def test_an_order_stays_where_no_other_is_clearly_better(usual: tuple[int, int]) -> None:
+    many, alike = [[4, 4 * 4096], [4 * 65536, 4]], [[4, 4 * 64], [4, 4 * 64]]
+    assert best_order((4096, 65536), many, usual) == usual, "one of them goes across, whatever the order"
+    assert best_order((64, 65536), alike, usual) == (1, 0), "both lie so"
+    few = [[4, 4 * 64], [4 * 65536, 4]]
+    assert best_order((64, 65536), few, usual) == (1, 0)
+
+
+def test_parts_of_such_a_sum_are_pieces_of_pixels_with_all_their_channels() -> None:
+    module = parse(loss("cuda:0", 4).replace("8x", "1x").replace("%i : 8", "%i : 1"))
+    (nest,) = (op for op in entry_block(module).ops if isinstance(op, NestOp))
+    members = members_of(nest)
+    assert members
+    parts = Runs(analyse(nest, {}, [True]), members).parts(8192)
+    assert parts.outer == (32,) and parts.inner == (2048, 4)
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_it_is_computed_right(channels: int) -> None:
+    module = parse(loss("cuda:0", channels, 100))
+    check(module)
