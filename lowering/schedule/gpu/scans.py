@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.transforms.tilings.space import Tiling
@@ -23,9 +24,9 @@ TURNED, TURNED_LANES, TURNED_WARPS = 32, 64, 16
 """Rows of a program that are stored side by side, so that what it stores fills sectors; points of each that are scanned
 at a time, and warps. Running sums over 384 channels of f32 that lie channels last, stored one channel after the other,
 took 71.7 us (415 with one row a program; TorchInductor 61), over 1000 of bf16 33.2 (92.6), over 3000 of f32 102 (308).
-The best of other tiles took 0.88 to 1.0 of that.
+The best of other tiles took 0.88 to 1.0 of that. Fewer rows than such programs for each processor have their own.
 
-Source: from 24 to 60 tilings of six nests on an H200.
+Source: from 24 to 60 tilings of six nests of 6272 to 62112 rows on an H200.
 """
 TURNED_WHOLE, TURNED_WHOLE_WARPS = 8, 8
 """The same of rows of `WHOLE_SCAN` lanes, which one tile holds: 256 channels of bf16 took 23.5 us (36 with 4 rows, 47.9
@@ -47,14 +48,17 @@ def _turned_axis(analysis: NestAnalysis, leaf: Loop, large: Iterable[Access]) ->
     return None
 
 
-def tile_of(analysis: NestAnalysis, leaf: Loop, lanes: int, large: Iterable[Access]) -> Tiling | None:
-    """The tile of rows that are scanned, so many points of one at most; None of rows so short that the model chooses.
-    `large` are the accesses of large tensors in the scan.
+def tile_of(
+    analysis: NestAnalysis, leaf: Loop, rows: int, lanes: int, large: Iterable[Access], machine: Machine
+) -> Tiling | None:
+    """The tile of so many rows that are scanned, so many points of one at most; None of rows so short that the model
+    chooses. `large` are the accesses of large tensors in the scan.
     """
     axes = analysis.root.axes
     if lanes < WHOLE_SCAN:
         return None
-    if (stored := _turned_axis(analysis, leaf, large)) is not None:
+    stored = _turned_axis(analysis, leaf, large)
+    if stored is not None and rows >= TURNED * machine.processors:
         along = len(axes) - axes.index(stored)
         if lanes == WHOLE_SCAN:
             return {"along": along, "rows": TURNED_WHOLE, "lanes": lanes, "warps": TURNED_WHOLE_WARPS}

@@ -372,8 +372,12 @@ class _Chooser:
             return {"along": 1, "rows": 1, "lanes": CACHED * self.kept(leaves), "warps": CACHED_WARPS}
         if running:
             lanes = min(lanes, SCANNED)
-        whole = running and len(leaves) == 1 and bool(root.axes) and static
-        if whole and (found := scans.tile_of(self.analysis, leaves[0], lanes, large(leaves[0].accesses))):
+        if running and len(leaves) == 1 and root.axes and static:
+            there = large(leaves[0].accesses)
+            found = scans.tile_of(self.analysis, leaves[0], rows, lanes, there, self.machine)
+        else:
+            found = None
+        if found is not None:
             self.settled = True  # the model takes scans in steps for up to 7 times better than they are
             return found
         height = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.random_nests import analysed
+from benchmarks.random_nests import analysed, with_choices
 from cuesta.dialects.core.machine import REFERENCE
-from cuesta.lowering.schedule.gpu.schedule_gpu import choose, chosen_tiling
+from cuesta.lowering.schedule.gpu.schedule_gpu import chosen_tiling
 from cuesta.targets.reference import check_equivalent
 from tests.support.lowering import to_kernel
 from tests.support.triton_interpreter import check, on_cuda, parse
@@ -45,9 +45,15 @@ def test_rows_that_are_stored_side_by_side_share_programs(
     assert found is not None and (found["rows"], found["lanes"], found["warps"]) == tile
 
 
+def test_few_rows_have_programs_of_their_own() -> None:
+    found = chosen_tiling(analysed(parse(running_sums(1000, 3000, turned=True))), REFERENCE)
+    assert found is not None and found["rows"] == 1
+
+
 @pytest.mark.parametrize("points", [256, 300, 1001])
 def test_they_compute_the_same(points: int) -> None:
-    module = on_cuda(parse(running_sums(40, points, turned=True)))
-    assert max(parallel.tile or 1 for parallel in choose(analysed(module), REFERENCE).parallel) > 1
+    tile = chosen_tiling(analysed(parse(running_sums(60000, points, turned=True))), REFERENCE)
+    assert tile is not None and tile["rows"] > 1
+    module = on_cuda(with_choices(parse(running_sums(40, points, turned=True)), tile))
     check_equivalent(module, to_kernel(module.clone()))
     check(module)
