@@ -13,6 +13,7 @@ from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu import schedule_gpu
 from cuesta.lowering.schedule.gpu.contractions import schedule_contraction
 from cuesta.lowering.schedule.gpu.index_width import index_bits
+from cuesta.lowering.schedule.gpu.registers import REGISTERS, WARP
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.products.tiles import LEAST
 from cuesta.transforms.reductions import when
@@ -22,6 +23,16 @@ CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
 SAID = ("warps", "registers", "whole", "reread")
 """What a schedule takes over as it is said."""
+FEWEST_REGISTERS, MOST_REGISTERS = 24, 255
+"""Registers that a thread may have: told fewer, NVIDIA's assembler takes so many.
+
+Source: a definition (CUDA); machine code for sm_90, which is the same for 1 to 24.
+"""
+REGISTERS_TRIED = (64, 128)
+"""Bounds of registers that are tried where something is reduced or scanned.
+
+Source: a choice: `registers.py` says which kernels are known to gain.
+"""
 TRIED, TRIED_BESIDE = 8, 3
 """Tilings that are tried, those that are thought the fastest; beside windows that slide.
 
@@ -38,7 +49,9 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     choices = analysis.nest.choices
     check(analysis, choices)
     if "depth" in choices:
-        return schedule_contraction(analysis, choices, index_bits(analysis))
+        schedule = schedule_contraction(analysis, choices, index_bits(analysis))
+        schedule.choices |= {name: choices[name] for name in ("registers",) if name in choices}
+        return schedule
     schedule = schedule_gpu.choose(analysis, machine, choices)
     schedule.choices |= {name: choices[name] for name in SAID if name in choices}
     if choices.get("reversed"):
@@ -47,7 +60,11 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
 
 
 def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
-    """Errors: CuestaError for choices that do not go together."""
+    """Errors: CuestaError for choices that do not go together, and for registers that no thread has."""
+    registers = choices.get("registers", FEWEST_REGISTERS)
+    if not FEWEST_REGISTERS <= registers <= MOST_REGISTERS:
+        message = f"its schedule says registers = {registers}, of {FEWEST_REGISTERS} to {MOST_REGISTERS} that there are"
+        raise CuestaError(Diagnostic.on(analysis.nest, message))
     if "depth" in choices:
         for key in CONTRACTION:
             if choices.get(key, 0) < LEAST:
@@ -79,6 +96,9 @@ def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]
         return [{"slide": slide} for slide in (1, 4, 8, 16) if slide not in distances] + found[:TRIED_BESIDE]
     warps = int(schedule.choices.get("warps", 4))
     tried = [*found[:TRIED], *({"warps": one} for one in (warps * 2, warps // 2) if 1 <= one <= machine.warps)]
+    if analysis.root.loops:
+        own = schedule.choices.get("registers")
+        tried += [{"registers": one} for one in REGISTERS_TRIED if one != own and one * WARP * warps <= REGISTERS]
     return [*tried, *when.candidates(analysis.nest)]
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.random_nests import analysed, with_choices
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.machine import REFERENCE
-from cuesta.lowering.schedule.gpu.schedule_choices import choose
+from cuesta.lowering.schedule.gpu.schedule_choices import candidates, choose
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.compilation import compile_kernel
 from tests.support.triton_interpreter import on_cuda, parse
@@ -68,6 +69,51 @@ def test_what_reduces_in_rounds_has_a_bound(
 def test_what_a_schedule_says_is_obeyed() -> None:
     module = with_choices(parse(columns(8192, 2100)), {**ROUNDS, "registers": 80})
     assert choose(analysed(module), REFERENCE).choices["registers"] == 80
+
+
+def test_a_contraction_obeys_as_well() -> None:
+    text = """
+    func.func @main(%x : tensor<64x48xbf16>, %w : tensor<48x64xbf16>) -> tensor<64x64xf32> {
+      %y = loops.nest (%i : 64, %j : 64) outs(%o : tensor<64x64xf32>) {
+        %s = loops.reduce sum (%k : 48) {
+          %a = loops.load %x[%i, %k] : tensor<64x48xbf16>
+          %b = loops.load %w[%k, %j] : tensor<48x64xbf16>
+          %c = elem.convert %a : bf16 to f32
+          %d = elem.convert %b : bf16 to f32
+          %p = elem.mul %c, %d : f32
+          loops.yield %p : f32
+        } : f32
+        loops.store %s, %o[%i, %j] : tensor<64x64xf32>
+      }
+      func.return %y : tensor<64x64xf32>
+    }"""
+    tile = {"rows": 32, "columns": 32, "depth": 16, "warps": 4, "registers": 96}
+    assert choose(analysed(with_choices(parse(text), tile)), REFERENCE).choices["registers"] == 96
+
+
+@pytest.mark.parametrize("bound", [1, 23, 256, 100000])
+def test_registers_that_no_thread_has_are_an_error(bound: int) -> None:
+    module = with_choices(parse(columns(8192, 2100)), {**ROUNDS, "registers": bound})
+    with pytest.raises(CuestaError, match=f"registers = {bound}, of 24 to 255"):
+        choose(analysed(module), REFERENCE)
+
+
+def test_bounds_are_tried_under_max_autotune() -> None:
+    tried = [
+        one["registers"]
+        for one in candidates(analysed(parse(columns(8192, 7, stores=True))), REFERENCE)
+        if "registers" in one
+    ]
+    assert tried == [64], "programs of 32 warps have no more"
+    copies = parse("""
+    func.func @main(%x : tensor<70000xf32>) -> tensor<70000xf32> {
+      %y = loops.nest (%i : 70000) outs(%o : tensor<70000xf32>) {
+        %a = loops.load %x[%i] : tensor<70000xf32>
+        loops.store %a, %o[%i] : tensor<70000xf32>
+      }
+      func.return %y : tensor<70000xf32>
+    }""")
+    assert not any("registers" in one for one in candidates(analysed(copies), REFERENCE))
 
 
 PARTS = """
