@@ -105,7 +105,7 @@ def test_what_a_nest_has_is_what_is_doubted() -> None:
     """
     module = on_cuda(parse(SURE.replace("65536", "9000").replace("1024", "1201")))
     own, costs = chosen_tiling(analysed(module), REFERENCE), costs_of(analysed(module), REFERENCE)
-    assert own == usual_tiling(analysed(module), REFERENCE) and costs is not None
+    assert own is not None and own == usual_tiling(analysed(module), REFERENCE) and costs is not None
     assert costs.time(own) > costs.time(costs.best())
     asked = doubted(analysed(module), REFERENCE)
     assert asked and own not in asked
