@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cuesta.dialects import sym
+from cuesta.dialects.loops.analysis import Access
+
 Strides = Sequence[int]
 """By how many bytes an access moves along each axis; 0 where it stays, or where that is no number."""
 
@@ -37,6 +40,12 @@ def best_order(sizes: Sequence[int], accesses: Sequence[Strides], usual: tuple[i
     return best if sectors[best] <= WORTH * sectors[usual] else usual
 
 
+def moves_of(access: Access, axes: Sequence[int]) -> list[int]:
+    """By how many bytes an access moves along axes; 0 where it stays, or where that is no number."""
+    steps = (sym.coefficient(access.address, axis) for axis in axes)
+    return [abs(step) * access.width if isinstance(step, int) else 0 for step in steps]
+
+
 def sectors_of(order: Sequence[int], sizes: Sequence[int], strides: Strides) -> int:
     """The sectors of memory that an access finds the points of a tile in, which follow one another in this order."""
     left, extents = TILE, dict[int, int]()
@@ -62,4 +71,4 @@ def _order_of(strides: Strides, sizes: Sequence[int]) -> tuple[int, ...]:
     return (*others, *sorted(moves, key=lambda axis: -moves[axis]))
 
 
-__all__ = ["best_order", "sectors_of"]
+__all__ = ["best_order", "moves_of", "sectors_of"]

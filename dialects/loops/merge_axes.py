@@ -9,7 +9,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
-from cuesta.dialects.loops.memory_orders import best_order
+from cuesta.dialects.loops.memory_orders import best_order, moves_of
 
 MANY = 8
 """So many times the bytes that are written, and loads decide about the order of the points.
@@ -82,14 +82,7 @@ def _order_of_all(axes: Sequence[int], accesses: Sequence[Access], analysis: Nes
     sizes = [analysis.sizes[axis] for axis in axes]
     if any(access.is_store for access in accesses) or not all(isinstance(size, int) and size > 0 for size in sizes):
         return list(axes)
-    moves = [
-        [
-            abs(step) * access.width if isinstance(step := sym.coefficient(access.address, axis), int) else 0
-            for axis in axes
-        ]
-        for access in accesses
-        if access.width
-    ]
+    moves = [moves_of(access, axes) for access in accesses if access.width]
     order = best_order([analysis.estimate(size) for size in sizes], moves, tuple(range(len(axes))))
     return [axes[k] for k in order]
 

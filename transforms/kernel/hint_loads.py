@@ -44,8 +44,8 @@ Source: `make bench-gpu`, both ways in turns.
 """
 CACHES = (0.75, 8.0)
 """Of wider elements the same is said where a tensor is so many times as large as the second-level cache that rows can
-count on, and no row is walked along twice: 21 sums, extremes and norms of 33 to 280 MB of f32 took 0.82 to 0.98 of the
-time on an H200 (0.90, geometric mean), a sum of 65 columns 1.13; those of 4 to 16 MB 1.03 to 1.12, of 0.5 and 1 GB 1.02
+count on, and no row is walked along twice: 20 sums, extremes and norms of 34 to 240 MB of f32 took 0.82 to 0.98 of the
+time on an H200, one sum of 65 rows 1.13 (0.91, geometric mean); those of 4 to 17 MB 1.02 to 1.13, of 0.5 and 1 GB 1.02
 and 1.06.
 
 Source: with and without, in turns, of 28 nests.

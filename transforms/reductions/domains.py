@@ -9,7 +9,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import UNKNOWN_SIZE, NestAnalysis
-from cuesta.dialects.loops.memory_orders import best_order
+from cuesta.dialects.loops.memory_orders import best_order, moves_of
 from cuesta.transforms.reductions.members import Member
 
 ROWS = 8
@@ -146,11 +146,8 @@ class Runs:
         for member in self.members:
             for op in member.reduction.walk():
                 if isinstance(op, loops.LoadOp) and (access := self.analysis.accesses[op]).width:
-                    steps = (
-                        sym.coefficient(access.address, self.analysis.number[variable])
-                        for variable in member.reduction.induction_variables
-                    )
-                    found.append([abs(one) * access.width if isinstance(one, int) else 0 for one in steps])
+                    axes = [self.analysis.number[variable] for variable in member.reduction.induction_variables]
+                    found.append(moves_of(access, axes))
         return found
 
     def strides(self) -> list[list[int | None]]:

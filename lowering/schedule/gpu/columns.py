@@ -86,14 +86,14 @@ that are not the longest are better (131072 of 1024: 108 us, and 117).
 
 Source: from 40 tilings of six nests on an H200.
 """
-STEPPED, STEPPED_FROM, STEPPED_LONG, STEPPED_PROGRAMS = (128, 4, 4), 65, 256, 2.5
+STEPPED, STEPPED_FROM, STEPPED_LONG, STEPPED_PROGRAMS = (128, 4, 4), 65, 256, 2.4
 """Columns of a program, points of each a step, and warps, of columns of so many points or more that are read once, in
-rows that begin at sectors: many threads of few numbers. Of twelve nests of 65 to 2000 points 1.02 of the best; what was
-chosen before took 1.11 (1.5: means of 66 of 131072 bf16, 17.0 us and 11.3). Of more points than the third a processor
-has so many programs at least, in all of these; and a gradient of 32768 columns of 262, which stores as well, took 1.3
-times TorchInductor's time so.
+rows that begin at sectors: many threads of few numbers. Of nine nests of 100 to 2000 points 1.01 of the best (1.04);
+what was chosen before took 1.08 (1.23), and of means of 66 of 131072 bf16 17.0 us and 11.3. Where these have more
+points than the third, a processor has so many programs at least; a gradient of 32768 columns of 262, which stores as
+well, took 1.3 times TorchInductor's time so.
 
-Source: from 10 to 26 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
+Source: from 11 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
 """
 FULL = 0.72
 """The share of the processors that have a program, at which programs are not too few: 2000 columns are better in 125
@@ -350,12 +350,9 @@ def short_tile(points: int, width: int, aligned: bool, reductions: int) -> Tile 
     so many of them reductions; None where they should. `width` is that of an element; `aligned`, rows begin at sectors.
     """
     lanes = power_of_two(points)
-    if points >= SHORT_LOOSE and width >= 4 and not aligned and reductions == 1:
-        return Tile(SHORT_COLUMNS, lanes, NORM_WARPS)
-    if points >= SHORT_LOOSE and width >= 4 and not aligned:
-        return Tile(SHORT_COLUMNS, lanes, max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
-    if points >= SHORT_POINTS and width >= 4:
-        return Tile(SHORT_COLUMNS, lanes, max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
+    if width >= 4 and points >= (SHORT_POINTS if aligned else SHORT_LOOSE):
+        norm = reductions == 1 and not aligned
+        return Tile(SHORT_COLUMNS, lanes, NORM_WARPS if norm else max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
     if points >= SHORT_POINTS and not aligned:
         return Tile(LOOSE_KEPT // lanes, lanes, LOOSE_KEPT_WARPS)
     return None

@@ -69,7 +69,7 @@ Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
 SHORTEST_STORING, SHORTEST_STORING_LANES, SHORTEST_STORING_WARPS = 512, 16, 4
 """Where something is made of each point, and elements are of 32 bits: elements of such a tile of so many lanes at most,
-and warps of any. Of eleven softmaxes and norms of 2 to 32 points 1.03 of the best; as the others are 1.12 (1.45).
+and warps of any. Of nine softmaxes and norms of 2 to 32 points 1.03 of the best (1.09); as the others are 1.13 (1.46).
 
 Source: from 12 tilings of these nests on an H200.
 """

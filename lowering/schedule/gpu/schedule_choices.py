@@ -50,7 +50,8 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     check(analysis, choices)
     if "depth" in choices:
         schedule = schedule_contraction(analysis, choices, index_bits(analysis))
-        schedule.choices |= {name: choices[name] for name in ("registers",) if name in choices}
+        if "registers" in choices:
+            schedule.choices["registers"] = choices["registers"]
         return schedule
     schedule = schedule_gpu.choose(analysis, machine, choices)
     schedule.choices |= {name: choices[name] for name in SAID if name in choices}

@@ -374,12 +374,9 @@ class _Chooser:
             lanes = min(lanes, SCANNED)
         if running and len(leaves) == 1 and root.axes and static:
             there = large(leaves[0].accesses)
-            found = scans.tile_of(self.analysis, leaves[0], rows, lanes, there, self.machine)
-        else:
-            found = None
-        if found is not None:
-            self.settled = True  # the model takes scans in steps for up to 7 times better than they are
-            return found
+            if (found := scans.tile_of(self.analysis, leaves[0], rows, lanes, there, self.machine)) is not None:
+                self.settled = True  # the model takes scans in steps for up to 7 times better than they are
+                return found
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
         if running and any(self.order.is_limited(root, leaf) for leaf in leaves):
