@@ -133,12 +133,7 @@ class Runs:
             return order, max(0, len(order) - 1)
         order.sort(key=lambda axis: (self.sizes[axis] != 1, -max(abs(access[axis] or 0) for access in strides)))
         order = list(best_order(self.sizes, self.moves(), tuple(order)))
-        run = len(order) - 1
-        while run > 0 and all(
-            access[order[run - 1]] == (access[order[run]] or 0) * self.sizes[order[run]] for access in strides
-        ):
-            run -= 1
-        return order, max(0, run)
+        return order, self.first_of_steps(order, max(0, len(order) - 1))
 
     def moves(self) -> list[list[int]]:
         """By how many bytes every load of the members moves along the axes, where that is a number."""
@@ -181,21 +176,38 @@ class Runs:
         return Parts(outer, (points,), indices, ((position, length),), count, in_order=in_order)
 
     def runs_together(self, order: Sequence[int], run: int, height: int) -> Parts:
-        """Parts of several short runs: pieces of the axis around them, and all of the inner ones."""
+        """Parts of several short runs: pieces of the axes around them that go on in equal steps, and all of the inner
+        ones.
+        """
         sizes = [self.sizes[axis] for axis in order]
-        cut = run - 1
-        height = min(height, sizes[cut])
-        outer = (*sizes[:cut], -(-sizes[cut] // height))
+        cut = self.first_of_steps(order, run - 1)
+        runs = math.prod(sizes[cut:run])
+        height = min(height, runs)
+        outer = (*sizes[:cut], -(-runs // height))
         inner = (height, *sizes[run:])
         position = sym.dim(cut) * height + sym.dim(cut + 1)
+        space = (*outer, *inner)
+        around = [sym.simplify(e, space) for e in sym.delinearize(position, sizes[cut:run])]
         whole = [sym.dim(cut + 2 + k) for k in range(len(sizes) - run)]
-        indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), position, *whole])
+        indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), *around, *whole])
         length = math.prod(sizes[run:])
         in_order = self.is_in_order(order)
-        if sizes[cut] % height == 0:
+        if runs % height == 0:
             return Parts(outer, inner, indices, in_order=in_order)
-        count = sym.minimum(height, sizes[cut] - sym.dim(cut) * height) * length
-        return Parts(outer, inner, indices, ((position, sizes[cut]),), count, in_order=in_order)
+        count = sym.minimum(height, runs - sym.dim(cut) * height) * length
+        return Parts(outer, inner, indices, ((position, runs),), count, in_order=in_order)
+
+    def first_of_steps(self, order: Sequence[int], last: int) -> int:
+        """The first of the axes up to one of them that all accesses go along like one: rows of pixels are pixels."""
+        strides, first = self.strides(), last
+        while first and all(self._goes_on(access, order[first - 1], order[first]) for access in strides):
+            first -= 1
+        return first
+
+    def _goes_on(self, strides: Sequence[int | None], outer: int, inner: int) -> bool:
+        """Whether an access with these strides goes along two axes like one."""
+        step = strides[inner]
+        return step is not None and strides[outer] == step * self.sizes[inner]
 
     def is_in_order(self, order: Sequence[int]) -> bool:
         """Whether reordered axes are in the order of the domain, apart from those of one point."""

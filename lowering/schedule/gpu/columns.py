@@ -102,6 +102,19 @@ programs than in 250, 3072 of 32768 f32 in 96 than in 192 (105 and 137 us on an 
 
 Source: from tilings of random nests.
 """
+READ_FEW = {
+    4: ((0.3, 32, 128, 16), (0.3, 16, 128, 16), (0, 8, 256, 32)),
+    2: ((0.36, 64, 128, 16), (0.36, 32, 512, 32), (0, 16, 256, 32)),
+}
+"""By the bytes of an element, tiles of long columns that are only read, once, in rows that begin where vectors may,
+where they are fewer than processors want: the share of the processors that have such a program, at least; columns,
+points, warps. The bytes of a row that lie side by side count for more than processors without a program, once loads do
+not wait for one another (`registers.py`): sums of 32768 rows of 1024 f32 took 66 us in 128 programs and 42 in 32, of
+8192 rows of 3000 43 and 33, of 4096 bf16 99 and 75. Of 26 such nests of f32 1.035 of the best, of bf16 1.08, those
+among them that are better in parts; 1.13 and 1.12 before.
+
+Source: from 22 tilings of 52 nests of 256 to 4096 columns on an H200.
+"""
 SHORT, SHORT_EACH, SHORT_WARPS = 512, 32, 8
 """Columns of so many points are one tile, with so many elements a thread, of at most so many warps, as those exchange
 what they found: of 58 nests, 24 of them so short, 1.055, 1.07 where only 128 points were one tile with any warps.
@@ -133,11 +146,19 @@ Source: from tilings of random nests on an H200.
 KEPT_COLUMNS = 32
 """Columns of such a tile at most; at least, those of a sector: of 4096 columns of 4096 bf16 softmax took 76 us in tiles
 of 8 columns, and 43 in steps of 32 columns and 256 points (of 3000 of 10000 147 and 82, on an H200). Where rows of
-columns do not begin at sectors of memory, a tile has twice as many of each: fewer of its sectors belong to two tiles.
+columns do not begin at sectors of memory, a tile has twice as many: fewer of its sectors belong to two tiles. (Not with
+more elements: variances of 512 of 108 bf16 took 26 us in tiles of 64 columns, and 19 of 32, of 400 of 1000 41 and 27.)
 With these numbers and those below tiles took 1.057 of the best, 1.22 the worst; 1.150 and 1.99 with 64 columns and
 threads for a full processor.
 
-Source: from tilings of 57 random nests on an H100.
+Source: from tilings of 57 random nests on an H100, and of 40 on an H200.
+"""
+KEPT_STORED, KEPT_STORED_COLUMNS, KEPT_STORED_EACH = 8192, 16, 32
+"""Elements of such a tile of 32-bit numbers whose points are stored, too; its columns, even if they are more; and
+elements of a thread. Softmax of 512 of 108 f32 took 56 us in tiles of twice as many, and 51, of 256 of 108 52 and 42,
+of 1000 of 20000 67 and 55, of 512 of 30000 53 and 43. Of ten such nests 1.03 of the best (1.14), and 1.17 before.
+
+Source: from 15 tilings of ten nests on an H200.
 """
 KEPT_PROGRAMS = 2
 """Programs of a processor, before such a tile has so many columns.
@@ -181,12 +202,21 @@ nests took 0.39 to 1.05 of the time of lanes that go through their columns step 
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
+SCANNED_SINGLE, SCANNED_SHORT = 512, 16
+"""The same of as many points at most as the second says, of f32, and of other numbers side by side in odd numbers, of
+which a thread loads each by itself: it has four. Of seven nests of f32 1.04 of the best (1.11), and 1.08 before; of
+four of bf16, of odd numbers, 1.02, and 1.14.
+
+Source: from 9 to 14 tilings of 16 nests on an H200.
+"""
 ALONE, ALONE_FROM, ALONE_WARPS = 256, 17, 2
 """Columns of a program whose lanes go through their points by themselves, from so many points on, where one thing is
-scanned and there are two programs a processor; and its warps: a thread has four of them. Five nests of 20 to 32 points
-took 0.62 to 0.93 of the time of the tiles above; 512 columns with 8 warps, one of a thread, 1.0 to 1.3 of that.
+scanned, as many lie side by side, and there are two programs a processor; and its warps: a thread has four of them.
+Five nests of 20 to 32 points took 0.62 to 0.93 of the time of the tiles above; 512 columns with 8 warps, one of a
+thread, 1.0 to 1.3 of that. Where 20 lie side by side, 24 points of f32 took 55 us so, and 45 in those tiles, of bf16 43
+and 36.
 
-Source: from 60 tilings of five nests on an H200.
+Source: from 60 tilings of five nests on an H200, and from 14 of two.
 """
 RUNNING = 4
 """So many times the columns of a tile are scanned together where their rows do not begin at sectors.
@@ -239,6 +269,8 @@ class Columns:
     wide: bool
     aligned: bool = True
     """Whether the rows of what is read begin at sectors of memory."""
+    in_vectors: bool = True
+    """Whether they begin where vectors may."""
     stores: bool = True
     """Whether something is made of each point, and not only of each column."""
 
@@ -276,12 +308,14 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         least = min(machine.sector // given.width, MOST_KEPT // values)
         if least * given.width < machine.sector:
             return _looped(given, machine)
-        more = 1 if given.aligned else 2
-        columns = max(least, min(KEPT_COLUMNS * more, KEPT * more // values))
+        more, few_bytes = 1 if given.aligned else 2, given.width < 4 or not given.stores
+        most = KEPT if few_bytes else max(KEPT_STORED, min(KEPT, KEPT_STORED_COLUMNS * values))
+        columns = max(least, min(KEPT_COLUMNS * more, most // values))
         columns = min(columns, power_of_two(given.side_by_side))
         while columns > least and given.every < KEPT_PROGRAMS * columns * machine.processors:
             columns //= 2
-        each, few = KEPT_EACH, KEPT_STORING if given.stores else KEPT_READING
+        each = KEPT_EACH if few_bytes else KEPT_STORED_EACH
+        few = KEPT_STORING if given.stores else KEPT_READING
         while each > LEAST_KEPT_EACH and given.every * values < few * machine.processors * each:
             each //= 2
         return Tile(columns, whole, min(KEPT_WARPS, _warps(columns * values, each, machine)))
@@ -298,6 +332,8 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         while each > EACH and given.every * whole < FEW * machine.processors * each:
             each //= 2
         return Tile(columns, whole, min(SHORT_WARPS, _warps(columns * whole, each, machine)))
+    if (few := _few(given, machine)) is not None:
+        return few
     in_order = halves and given.side_by_side * given.width % machine.segment == 0
     if given.indexed and halves and loose and given.every * LOOSE_ARG_POINTS >= threads * LOOSE_EACH:
         return Tile(_enough(given, COLUMNS, machine), min(whole, LOOSE_ARG_POINTS), LOOSE_ARG_WARPS)
@@ -322,6 +358,23 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     return Tile(columns, points, _warps(columns * points, each, machine))
 
 
+def are_few(given: Columns, machine: Machine) -> bool:
+    """Whether columns are long, only read, and fewer than processors want."""
+    read = given.known and not (given.kept or given.running or given.indexed or given.wide or given.stores)
+    few = given.width in READ_FEW and given.every < FULL * READ_FEW[given.width][0][1] * machine.processors
+    return read and few and given.in_vectors and power_of_two(given.points) > SHORT
+
+
+def _few(given: Columns, machine: Machine) -> Tile | None:
+    """The tile of columns that are few; None of others."""
+    if not are_few(given, machine):
+        return None
+    for share, columns, points, warps in READ_FEW[given.width]:
+        if given.side_by_side >= columns and given.every >= share * columns * machine.processors:
+            return Tile(columns, min(power_of_two(given.points), points), warps)
+    return None
+
+
 def are_one_piece(analysis: NestAnalysis, axis: int, reading: Iterable[tuple[Loop, Access]]) -> bool:
     """Whether columns along an axis are one piece of memory with all their points, one row after the other, as each of
     these accesses finds them.
@@ -337,12 +390,15 @@ def of_piece(columns: int, points: int, pieces: int, machine: Machine) -> Tiling
     return {"rows": rows, "lanes": lanes, "warps": min(PIECE_WARPS, _warps(rows * lanes, PIECE_EACH, machine))}
 
 
-def scanned_tile(points: int, every: int, values: int, machine: Machine) -> Tile:
-    """The tile of so many columns that are scanned, of so few points, and of so many values each."""
-    if points >= ALONE_FROM and values == 1 and every >= 2 * ALONE * machine.processors:
+def scanned_tile(points: int, every: int, beside: int, width: int, values: int, machine: Machine) -> Tile:
+    """The tile of so many columns that are scanned, of so few points of so many bytes, and of so many values each, so
+    many of which lie `beside` each other.
+    """
+    if points >= ALONE_FROM and values == 1 and beside >= ALONE and every >= 2 * ALONE * machine.processors:
         return Tile(ALONE, 1, ALONE_WARPS)
-    lanes = power_of_two(points)
-    return Tile(SCANNED_TILE // lanes, lanes, SCANNED_WARPS)
+    lanes, single = power_of_two(points), width >= 4 or beside % 2
+    tile = SCANNED_SINGLE if single and points <= SCANNED_SHORT else SCANNED_TILE
+    return Tile(tile // lanes, lanes, SCANNED_WARPS)
 
 
 def short_tile(points: int, width: int, aligned: bool, reductions: int) -> Tile | None:
@@ -389,4 +445,15 @@ def wasted(size: int, columns: int) -> float:
     return -(-size // columns) * columns / size
 
 
-__all__ = ["WASTE", "Columns", "Tile", "are_one_piece", "of_piece", "scanned_tile", "short_tile", "tile_of", "wasted"]
+__all__ = [
+    "WASTE",
+    "Columns",
+    "Tile",
+    "are_few",
+    "are_one_piece",
+    "of_piece",
+    "scanned_tile",
+    "short_tile",
+    "tile_of",
+    "wasted",
+]

@@ -41,14 +41,14 @@ class Order:
             if (stride := self.stride(access, axis)) not in (None, 1)
         )
 
-    def begin_at_sectors(self, root: Loop, leaves: list[Loop], lane: int) -> bool:
-        """Whether what is read in order along an axis is so in rows that begin at sectors of memory."""
+    def begin_at(self, unit: int, root: Loop, leaves: list[Loop], lane: int) -> bool:
+        """Whether what is read in order along an axis is so in rows that begin at multiples of so many bytes."""
         for leaf in leaves:
             for access in large(leaf.accesses):
                 if access.is_store or self.stride(access, lane) != 1:
                     continue
                 around = (axis for axis in (*root.axes, *leaf.axes) if axis != lane)
-                if not access.moves_by(self.machine.sector, around):
+                if not access.moves_by(unit, around):
                     return False
         return True
 

@@ -14,6 +14,7 @@ from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.schedule.gpu.columns import (
     MANY_ARG_TILES,
     Columns,
+    are_few,
     are_stepped,
     scanned_tile,
     short_tile,
@@ -78,7 +79,7 @@ def test_columns_in_rows_that_begin_anywhere(
 def test_three_tensors_that_are_read_again_leave_tiles_of_powers_of_two() -> None:
     given = Columns(1 << 20, 4096, 60, 4, 3, known=True, running=False, indexed=False, wide=False)
     tile = tile_of(given, REFERENCE)
-    assert (tile.columns, tile.points, tile.warps) == (32, 64, 4)
+    assert (tile.columns, tile.points, tile.warps) == (32, 64, 8)
 
 
 @pytest.mark.parametrize(("width", "longest"), [(4, 4096), (2, 2048)])
@@ -178,7 +179,7 @@ def test_short_columns_are_one_tile() -> None:
         (8192, 8192, 2, (64, 256, 32)),
         (8192, 8192, 4, (32, 256, 32)),
         (8190, 8192, 2, (32, 256, 32)),  # rows of 16 bits that begin in the middle of a segment
-        (2000, 20000, 4, (16, 512, 32)),
+        (2000, 20000, 4, (32, 128, 16)),
         (3072, 32768, 4, (32, 256, 32)),
         (16384, 171, 2, (128, 4, 4)),  # 8.3 us with 64 columns, 6.7
         (70000, 1000, 4, (128, 4, 4)),
@@ -254,7 +255,12 @@ def test_axes_are_one_where_the_last_tile_is_mostly_empty(size: int, along: int)
         (9792, 88, 4, True, True, (32, 128, 8)),
         (6592, 244, 2, True, True, (16, 256, 8)),
         (16 * 18666, 128, 2, False, True, (64, 128, 4)),  # 100 us with (32, 128, 2), 71
-        (14151, 650, 4, False, True, (32, 1024, 16)),
+        (14151, 650, 4, False, True, (16, 1024, 16)),
+        (260 * 108, 512, 2, False, False, (32, 512, 8)),  # 26 us of an H200 with (64, 512, 16), 19
+        (30000, 512, 4, True, True, (16, 512, 8)),  # 53 with (32, 512, 8), 43
+        (20000, 1000, 4, True, True, (16, 1024, 16)),  # 67 with 8 warps, 55
+        (30 * 300, 2000, 4, False, True, (8, 2048, 16)),
+        (500 * 108, 256, 4, False, True, (32, 256, 8)),  # 52 with (64, 256, 8), 42
     ],
 )
 def test_tiles_of_what_is_read_again(
@@ -342,15 +348,48 @@ def test_columns_that_fill_no_sector_along_their_axis_are_one_with_those_of_othe
 
 
 @pytest.mark.parametrize(
-    ("points", "every", "values", "tile"),
+    ("points", "beside", "width", "values", "tile"),
     [
-        (32, 1835575, 1, (256, 1, 2)),
-        (17, 1835575, 1, (256, 1, 2)),
-        (16, 1835575, 1, (64, 16, 4)),
-        (32, 50000, 1, (32, 32, 4)),
-        (32, 1835575, 2, (32, 32, 4)),  # an extreme and its place
+        (32, 1835575, 4, 1, (256, 1, 2)),
+        (17, 1835575, 4, 1, (256, 1, 2)),
+        (16, 1835574, 2, 1, (64, 16, 4)),
+        (32, 50000, 4, 1, (32, 32, 4)),
+        (32, 1835575, 4, 2, (32, 32, 4)),  # an extreme and its place
+        (2, 3, 4, 1, (256, 2, 4)),  # 59 us of an H200 with (512, 2, 4), 50
+        (8, 6, 4, 1, (64, 8, 4)),
+        (8, 6, 2, 1, (128, 8, 4)),  # 48 with (256, 8, 4), 29
+        (12, 7, 2, 1, (32, 16, 4)),
+        (24, 20, 4, 1, (32, 32, 4)),  # 55 with (256, 1, 2), 45
     ],
 )
-def test_short_columns_that_are_scanned(points: int, every: int, values: int, tile: tuple[int, int, int]) -> None:
-    found = scanned_tile(points, every, values, REFERENCE)
+def test_short_columns_that_are_scanned(
+    points: int, beside: int, width: int, values: int, tile: tuple[int, int, int]
+) -> None:
+    every = beside * (400000 if beside < 100 else 1)
+    found = scanned_tile(points, every, beside, width, values, REFERENCE)
     assert (found.columns, found.points, found.warps) == tile
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "tile"),
+    [
+        (256, 4, (8, 256, 32)),
+        (1000, 4, (16, 128, 16)),
+        (2048, 4, (32, 128, 16)),
+        (512, 2, (16, 256, 32)),
+        (2048, 2, (32, 512, 32)),
+        (4096, 2, (64, 128, 16)),
+    ],
+)
+def test_few_long_columns_have_bytes_side_by_side_before_they_have_processors(
+    columns: int, width: int, tile: tuple[int, int, int]
+) -> None:
+    few = Columns(
+        columns, columns, 8192, width, 0, known=True, running=False, indexed=False, wide=False, stores=False,
+        aligned=False,
+    )  # fmt: skip
+    found = tile_of(few, REFERENCE)
+    assert (found.columns, found.points, found.warps) == tile
+    assert are_few(few, REFERENCE)
+    near_misses = [{"in_vectors": False}, {"stores": True}, {"indexed": True}, {"points": 500}, {"every": 1 << 20}]
+    assert not any(are_few(replace(few, **one), REFERENCE) for one in near_misses)
