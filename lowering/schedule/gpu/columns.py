@@ -91,7 +91,8 @@ STEPPED, STEPPED_FROM, STEPPED_LONG, STEPPED_PROGRAMS = (128, 4, 4), 65, 256, 2.
 rows that begin at sectors: many threads of few numbers. Of nine nests of 100 to 2000 points 1.01 of the best (1.04);
 what was chosen before took 1.08 (1.23), and of means of 66 of 131072 bf16 17.0 us and 11.3. Where these have more
 points than the third, a processor has so many programs at least; a gradient of 32768 columns of 262, which stores as
-well, took 1.3 times TorchInductor's time so.
+well, took 1.3 times TorchInductor's time so. Parts of gradients of a layer norm, whose steps read three tensors, took
+1.4 to 2 times as long as in other tiles (65536 rows of 256 bf16 38.8 us, and 19.5).
 
 Source: from 11 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
 """
@@ -111,7 +112,8 @@ where they are fewer than processors want: the share of the processors that have
 points, warps. The bytes of a row that lie side by side count for more than processors without a program, once loads do
 not wait for one another (`registers.py`): sums of 32768 rows of 1024 f32 took 66 us in 128 programs and 42 in 32, of
 8192 rows of 3000 43 and 33, of 4096 bf16 99 and 75. Of 26 such nests of f32 1.035 of the best, of bf16 1.08, those
-among them that are better in parts; 1.13 and 1.12 before.
+among them that are better in parts; 1.13 and 1.12 before. A layer norm's gradient of 4096 columns of 4096 bf16, which
+reads three tensors, took 26 us so, and 16.4 with 32 columns.
 
 Source: from 22 tilings of 52 nests of 256 to 4096 columns on an H200.
 """
@@ -273,6 +275,8 @@ class Columns:
     """Whether they begin where vectors may."""
     stores: bool = True
     """Whether something is made of each point, and not only of each column."""
+    reads: int = 1
+    """What is read for each point: of several things, a thread waits for all before it goes on."""
 
 
 @struct
@@ -286,7 +290,7 @@ class Tile:
 
 def are_stepped(given: Columns, machine: Machine) -> bool:
     """Whether a program goes down many columns in steps of few points."""
-    plain = given.known and not (given.kept or given.running or given.indexed or given.wide or given.stores)
+    plain = _are_summed(given)
     programs = FULL if given.points <= STEPPED_LONG else STEPPED_PROGRAMS
     enough = given.points >= STEPPED_FROM and given.every >= programs * STEPPED[0] * machine.processors
     return plain and given.aligned and given.side_by_side >= STEPPED[0] and enough
@@ -360,9 +364,14 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
 
 def are_few(given: Columns, machine: Machine) -> bool:
     """Whether columns are long, only read, and fewer than processors want."""
-    read = given.known and not (given.kept or given.running or given.indexed or given.wide or given.stores)
     few = given.width in READ_FEW and given.every < FULL * READ_FEW[given.width][0][1] * machine.processors
-    return read and few and given.in_vectors and power_of_two(given.points) > SHORT
+    return _are_summed(given) and few and given.in_vectors and power_of_two(given.points) > SHORT
+
+
+def _are_summed(given: Columns) -> bool:
+    """Whether one thing is read of each point, once, for what is no place."""
+    more = given.kept or given.running or given.indexed or given.wide or given.stores
+    return given.known and given.reads == 1 and not more
 
 
 def _few(given: Columns, machine: Machine) -> Tile | None:

@@ -18,6 +18,11 @@ def large(accesses: Iterable[Access]) -> list[Access]:
     return [access for access in every if access.varies.bit_count() == most]
 
 
+def of_points(leaf: Loop) -> list[Access]:
+    """Those of a loop that each of its points has for itself."""
+    return [access for access in leaf.accesses if any(access.varies >> axis & 1 for axis in leaf.axes)]
+
+
 class Order:
     """In which order the accesses of a nest, whose axes are merged, find their elements."""
 
@@ -108,4 +113,4 @@ class Order:
         return False
 
 
-__all__ = ["Order", "large"]
+__all__ = ["Order", "large", "of_points"]

@@ -28,7 +28,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import usual_step
 from cuesta.lowering.schedule.gpu import bags, columns, meetings, registers, scans, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
-from cuesta.lowering.schedule.gpu.order import Order, large
+from cuesta.lowering.schedule.gpu.order import Order, large, of_points
 from cuesta.lowering.schedule.gpu.rows import (
     alone,
     many_rows,
@@ -422,6 +422,7 @@ class _Chooser:
             aligned=self.order.begin_at(self.machine.sector, root, leaves, axis),
             in_vectors=self.order.begin_at(self.machine.vector, root, leaves, axis),
             stores=any(access.is_store for leaf in leaves for access in leaf.accesses),
+            reads=max(len(of_points(leaf)) for leaf in leaves),
         )  # fmt: skip
         # Places of extremes of 8192 by 8192 bf16 took 44 us in these tiles, 47 as the model has it.
         self.settled = indexed and not flat and not running

@@ -209,6 +209,7 @@ def test_columns_that_are_gone_down_in_steps_fill_processors(
 ) -> None:
     given = Columns(every, every, points, 4, 0, known=True, running=False, indexed=False, wide=False, stores=stores)
     assert are_stepped(given, REFERENCE) == stepped
+    assert not are_stepped(replace(given, reads=3), REFERENCE)
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -391,5 +392,12 @@ def test_few_long_columns_have_bytes_side_by_side_before_they_have_processors(
     found = tile_of(few, REFERENCE)
     assert (found.columns, found.points, found.warps) == tile
     assert are_few(few, REFERENCE)
-    near_misses = [{"in_vectors": False}, {"stores": True}, {"indexed": True}, {"points": 500}, {"every": 1 << 20}]
+    near_misses = [
+        {"in_vectors": False},
+        {"stores": True},
+        {"indexed": True},
+        {"points": 500},
+        {"every": 1 << 20},
+        {"reads": 3},
+    ]
     assert not any(are_few(replace(few, **one), REFERENCE) for one in near_misses)
