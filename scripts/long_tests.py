@@ -12,10 +12,16 @@ from collections import defaultdict
 from pathlib import Path
 
 LONG = Path(__file__).parents[1] / "tests" / "support" / "long_tests.txt"
-SECONDS = 0.5
+SECONDS = 0.3
 """From when on a test is long: the mean of its parameters, on a slow machine.
 
 Source: a definition.
+"""
+ALWAYS = {"tests/fuzz/test_calls.py::test_what_was_found"}
+"""Tests that run in every turn however long they are: wrong results that a search found, one of which came back and was
+not seen for three landings.
+
+Source: a choice.
 """
 _LINE = re.compile(r"([\d.]+)s (?:call|setup|teardown)\s+(\S.*)")
 
@@ -26,7 +32,8 @@ def long_tests(said: str) -> list[str]:
     for line in said.splitlines():
         if found := _LINE.match(line):
             seconds[found[2].partition("[")[0]][found[2]] += float(found[1])
-    return sorted(test for test, each in seconds.items() if sum(each.values()) / len(each) >= SECONDS)
+    long = {test for test, each in seconds.items() if sum(each.values()) / len(each) >= SECONDS}
+    return sorted(long - ALWAYS)
 
 
 def main(path: str) -> None:

@@ -116,12 +116,13 @@ def test_what_is_listed_as_long_exists() -> None:
 def test_a_test_is_long_by_the_mean_of_its_parameters() -> None:
     script = runpy.run_path(str(turns.CHANGELOG.parent / "scripts" / "long_tests.py"))
     said = """
-0.30s setup    tests/test_it.py::test_set_up
-0.30s call     tests/test_it.py::test_set_up
-0.90s call     tests/test_it.py::test_one[a]
+0.20s setup    tests/test_it.py::test_set_up
+0.20s call     tests/test_it.py::test_set_up
+0.50s call     tests/test_it.py::test_one[a]
 0.05s call     tests/test_it.py::test_one[b c]
-0.49s call     tests/test_it.py::test_short
+0.29s call     tests/test_it.py::test_short
 1.00s call     tests/filecheck/it.mlir::run
+9.00s call     tests/fuzz/test_calls.py::test_what_was_found[a]
 2 passed in 3.04s
 """
     assert script["long_tests"](said) == ["tests/filecheck/it.mlir::run", "tests/test_it.py::test_set_up"]
