@@ -394,7 +394,7 @@ class _Chooser:
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
-        self.settled = flat and not running and in_order and lanes >= max(points, LONG // 4)
+        self.settled = flat and not running and in_order and not across and lanes >= max(points, LONG // 4)
         if flat and root.axes and not running and in_order and lanes >= points:
             found = many_rows(rows, height, lanes, self.width(), self.machine)
             found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
