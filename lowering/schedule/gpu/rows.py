@@ -18,7 +18,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu.columns import FULL
 from cuesta.transforms.reductions import gpu_cost
-from cuesta.transforms.tilings.space import Tiling
+from cuesta.transforms.tilings.space import WARP, Tiling
 
 MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
 """The bytes of a program of rows of at least so many lanes, where a processor has so many programs one after the other.
@@ -81,6 +81,13 @@ of 3 million 38 and 28. Two or four points are a vector, five took longer: 20.9 
 
 Source: from 10 to 13 tilings of six nests on an H200.
 """
+FEW_EACH, FEW_WARPS = 4, 8
+"""Elements of a thread of rows so few that each has a processor to itself, as far as so many warps go: nothing else
+hides what a warp waits for. Of twelve norms and softmaxes of 128 rows of 1000 and 1024 numbers, f32 and bf16, 4.4 to
+6.2 us and 1.00 of the best (1.02); with one or two warps, as where there are many, 4.7 to 7.4, 1.10 (1.29).
+
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
 PIECES, PIECES_WARPS = 8192, 16
 """Elements of a tile of long rows that are pieces, so many rows that they fill sectors together; and its warps. Means
 of 33796 bf16, in pieces of four, took 23 us, and 31 where a program had one row; sums of 16898 f32, in pairs, 27 and
@@ -109,6 +116,11 @@ def alone(points: int, rows: int, width: int, machine: Machine) -> Tiling | None
     if points != ALONE_POINTS or width < 4 or not ALONE_ROWS * machine.processors <= rows <= ALONE_MOST:
         return None
     return {"rows": ALONE_ROWS, "lanes": 1, "warps": ALONE_WARPS}
+
+
+def few_warps(rows: int, lanes: int, machine: Machine) -> int:
+    """The warps of a program of one row, at least, of so many rows of so many lanes; 1 where there are many rows."""
+    return max(1, min(FEW_WARPS, lanes // (WARP * FEW_EACH))) if rows <= machine.processors else 1
 
 
 def walked_once(leaves: Sequence[Loop], points: int, piece: int, rows: int, machine: Machine) -> Tiling | None:

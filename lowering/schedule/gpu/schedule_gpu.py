@@ -31,6 +31,7 @@ from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
 from cuesta.lowering.schedule.gpu.order import Order, large, of_points
 from cuesta.lowering.schedule.gpu.rows import (
     alone,
+    few_warps,
     many_rows,
     odd_rows,
     piece_of,
@@ -403,6 +404,8 @@ class _Chooser:
                 self.settled = True
                 return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
+        if flat and height == 1 and in_order and not running and lanes >= points:
+            tiling["warps"] = max(self.warps(tiling), few_warps(rows, lanes, self.machine))
         if height > 1 and shortest and not running:
             tiling["warps"] = shortest_warps(self.width(), storing)
             self.settled = self.settled or (storing and self.width() >= 4)  # tiles of fewer warps took up to 1.45
