@@ -33,8 +33,8 @@ func.func @main(%x : tensor<1x40x18x66xf32, #aten.layout<strides = [47520, 1, 26
 // -----
 
 // Columns of a short axis that is not the last keep lanes along it.
-// CHECK:     kernel.for (%{{.*}} lanes 64) {
-// CHECK:       kernel.load %x[{{.*}} : vector<64x64xf32>
+// CHECK:     kernel.for (%{{.*}} lanes 512) {
+// CHECK:       kernel.load %x[{{.*}} : vector<512x8xf32>
 func.func @main(%x : tensor<16x256x84xf32>) -> tensor<84x16xf32> {
   %y = loops.nest (%c : 84, %p : 16) outs(%o : tensor<84x16xf32>) {
     %s = loops.reduce sum (%k : 256) {
