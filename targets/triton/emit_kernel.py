@@ -32,6 +32,7 @@ from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_programs import emit_programs
+from cuesta.targets.triton.emit_quotients import Start, with_quotients
 from cuesta.targets.triton.emit_reduce import Accumulator
 from cuesta.targets.triton.emit_rounds import is_written_in_rounds, write_points, write_rounds
 from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
@@ -80,6 +81,7 @@ class KernelEmitter:
         self.initials: dict[kernel.LoopOp, dict[kernel.RunningOp, list[tuple[str, str]]]] = {}
         """For scans that are being written: what they carry, and what that is before the first point."""
         self.single_tiles: dict[SSAValue, Tile] = {}
+        self.starts: dict[SSAValue, Start] = {}
         self.of_two_rows: dict[SSAValue, OfTwoRows] = {}
         self.walked: dict[kernel.ReduceOp, Accumulator] = {}
         """Reductions that were written with one before them."""
@@ -336,7 +338,7 @@ class KernelEmitter:
         """The text of an index expression, and its shape."""
         if (split := split_by_steps(self, e, operands)) is not None:
             return split.whole, split.shape
-        names = [self.names[operand] for operand in operands]
+        e, names = with_quotients(self, e, operands, [self.names[operand] for operand in operands])
         shape = self.joint([self.real_of(operand) for operand in operands])
         if self.has_products:  # what two products read is one load, whichever of its axes each sums along
             order = sorted(range(len(names)), key=lambda k: (math.prod(self.real_of(operands[k])) > 1, names[k]))
@@ -508,17 +510,15 @@ class KernelEmitter:
 
     def tiles(self, op: kernel.LoopOp, hint: str, inner: Callable[[], None]) -> None:
         """Emits the last axis of a loop with lanes: one tile, or a loop over tiles."""
-        variable = op.induction_variables[-1]
-        lanes, dim = op.lanes, op.dim
+        variable, lanes, dim, place = op.induction_variables[-1], op.lanes, op.dim, self.place(op.dim)
         lower, uppers = op.lowers.results[-1], sym.alternatives(op.uppers.results[-1])
-        place = self.place(dim)
         shape = (*(1,) * place, lanes, *(1,) * (self.rank - place - 1))
         self.real[variable] = shape
         points = self.lane_text(lanes, place)
         before = dict(self.masks)
+        low, _ = self.index(lower, op.operands)
+        high, _ = self.index(op.uppers.results[-1], op.operands)
         if self.is_single_tile(op):
-            low, _ = self.index(lower, op.operands)
-            high, _ = self.index(op.uppers.results[-1], op.operands)
             self.single_tiles[variable] = Tile(low, high, lanes, _divisor(lower))
             name = self.names[variable] = self.bind(points if lower == 0 else f"{low} + {points}", hint)
             self.mask(dim, name, [upper for upper in uppers if upper - lower != lanes], op)
@@ -526,8 +526,6 @@ class KernelEmitter:
             self.masks = before
             return
         start = self.fresh(f"{hint}_start")
-        low, _ = self.index(lower, op.operands)
-        high, _ = self.index(op.uppers.results[-1], op.operands)
         rounds = op.unroll if is_written_in_rounds(self, op) else 1
         trip = op.uppers.results[-1] - lower
         exact = isinstance(trip, int) and trip % (lanes * rounds) == 0
@@ -535,6 +533,7 @@ class KernelEmitter:
         def enter_round(number: int) -> None:
             shifted = f"{first} + {number * lanes}" if number else first
             name = self.names[variable] = self.bind(f"{shifted} + {points}", hint)
+            self.starts[variable] = Start(shifted, points, lanes)
             self.mask(dim, name, [] if exact else list(uppers), op)
 
         self.enter()

@@ -78,6 +78,8 @@ class Walk:
                     emitter.real[new] = emitter.real[old]
                 if old in emitter.single_tiles:
                     emitter.single_tiles[new] = emitter.single_tiles[old]
+                if old in emitter.starts:
+                    emitter.starts[new] = emitter.starts[old]
             emitter.block(other.body)
             accumulator.take(other)
 
