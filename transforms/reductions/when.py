@@ -129,6 +129,13 @@ shorter than 100 µs that were measured both ways one is chosen wrongly.
 
 Source: from 37 nests on an H200 (`make bench-gpu-schedules`).
 """
+TOGETHER, TOGETHER_PARTS = 2048, 8
+"""The fewest points of a part of columns for each of which several things are read, where that leaves so many parts.
+Gradients of a layer norm's weights took 38.8 us in parts of 256 points, 23.9 of 1024 and 19.5 of 2048 (65536 rows of
+256 bf16), of f32 42.6, 28.6 and 28.6, of 16384 rows of 1000 bf16 31.9, 32.2 and 23.8, of f32 40.3, 29.9 and 29.7.
+
+Source: from five parts of twelve nests on an H200.
+"""
 SCAN_LEAST, SCAN_TILE = 2048, 2048
 """The fewest points of a part of a scan, and those that are scanned at once.
 
@@ -144,11 +151,6 @@ SURELY_MEET = 0.915
 400000 f32 took 166 and 160 us so, and 181 and 166 in turns, a group norm 161 and 164, a batch norm 197 and 174.
 
 Source: from a sweep of parts and distances on an H200, of 14 nests.
-"""
-AHEAD = 256
-"""Parts that are reduced before the first is finished, where that is tried.
-
-Source: a choice: 8 to 16 MB of 32 or 64 KB each.
 """
 MEET = True
 """Whether programs that share a row may meet where no schedule says so.
@@ -283,18 +285,6 @@ def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> 
     return min(max(power_of_two(math.ceil(size / wanted)), SCAN_LEAST), TILE)
 
 
-def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
-    """The choices of parts that are worth timing for a nest: rows too long for a tile, with loops after them."""
-    members = members_of(nest)
-    if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
-        return []
-    points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
-    if points < LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
-        return []
-    turns = {"part": gpu_cost.TURN, "cooperative": 1, "ahead": AHEAD}
-    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}, turns]
-
-
 def points_of_meeting(rows: gpu_cost.Rows, most: float, machine: Machine) -> tuple[int, int]:
     """The points of a part where programs that share a row meet, 0 where that would cost more than `most`; and how many
     parts are reduced before the first is finished, 0 where programs keep theirs.
@@ -376,6 +366,8 @@ class _Facts:
             points = power_of_two(math.ceil(self.points / wanted))
             if not strips:
                 points = gpu_cost.filled(points, self.points, programs, machine)
+            elif self.reads_together() and self.points >= TOGETHER_PARTS * TOGETHER:
+                points = max(points, TOGETHER)
             # What several of them read is in registers when a tile holds the part.
             return _Points(
                 apart=min(points, self.rows_of_strip(machine)) if strips and len(self.members) > 1 else points
@@ -534,6 +526,14 @@ class _Facts:
                     found.append((op, access))
         return found
 
+    def reads_together(self) -> bool:
+        """Whether some reduction reads several things for each of its points."""
+        for op in (member.reduction for member in self.members):
+            axes, accesses = self.axes(op), (self.analysis.accesses[load] for load in loads_of(op))
+            if sum(bool(access.varies & axes) for access in accesses) > 1:
+                return True
+        return False
+
     def values(self, access: Access) -> int:
         """At how many points an access may be at different places."""
         sizes = enumerate(self.analysis.sizes)
@@ -596,4 +596,4 @@ class _Facts:
         return any(step(access.address, number[one], self.analysis) in (1, -1) for one in domain.induction_variables)
 
 
-__all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]
+__all__ = ["choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]

@@ -57,6 +57,11 @@ class Order:
                     return False
         return True
 
+    def are_vectors(self, root: Loop, leaves: list[Loop], lane: int) -> bool:
+        """Whether all that is read over and over is so in vectors along an axis."""
+        forward = all(self.stride(access, lane) == 1 for leaf in leaves for access in large(leaf.accesses))
+        return forward and self.begin_at(self.machine.vector, root, leaves, lane)
+
     def rows_are_aligned(self, root: Loop, lane: int) -> bool:
         """Whether every row that is stored begins where the last one did, as far as vectors go."""
         return not any(

@@ -5,8 +5,10 @@ What each means is in `lowering/schedule/choices.py`; what is not said is as `sc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from cuesta.dialects import loops
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
@@ -16,13 +18,19 @@ from cuesta.lowering.schedule.gpu.index_width import index_bits
 from cuesta.lowering.schedule.gpu.registers import REGISTERS, WARP
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.products.tiles import LEAST
-from cuesta.transforms.reductions import when
+from cuesta.transforms.reductions import gpu_cost, when
+from cuesta.transforms.reductions.members import members_of
 from cuesta.transforms.tilings.cost import ranked
 
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
 SAID = ("warps", "registers", "whole", "reread")
 """What a schedule takes over as it is said."""
+AHEAD = 256
+"""Parts that are reduced before the first is finished, where that is tried.
+
+Source: a choice: 8 to 16 MB of 32 or 64 KB each.
+"""
 FEWEST_REGISTERS, MOST_REGISTERS = 24, 255
 """Registers that a thread may have: told fewer, NVIDIA's assembler takes so many.
 
@@ -100,7 +108,19 @@ def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]
     if analysis.root.loops:
         own = schedule.choices.get("registers")
         tried += [{"registers": one} for one in REGISTERS_TRIED if one != own and one * WARP * warps <= REGISTERS]
-    return [*tried, *when.candidates(analysis.nest)]
+    return [*tried, *parts_to_try(analysis.nest)]
 
 
-__all__ = ["candidates", "choose"]
+def parts_to_try(nest: loops.NestOp) -> list[dict[str, int]]:
+    """The choices of parts that are worth timing: of rows too long for a tile, with loops after them."""
+    members = members_of(nest)
+    if not members or not when.is_static((*nest.sizes, *members[0].reduction.sizes)):
+        return []
+    points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
+    if points < when.LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
+        return []
+    together = [{"part": part, "cooperative": 1} for part in (when.TILE, when.TILE // 2)]
+    return [*together, {"part": when.TILE}, {"part": gpu_cost.TURN, "cooperative": 1, "ahead": AHEAD}]
+
+
+__all__ = ["candidates", "choose", "parts_to_try"]

@@ -423,7 +423,7 @@ class _Chooser:
         given = columns.Columns(
             every, beside, points, width, kept, static, running, indexed, self.wide,
             aligned=self.order.begin_at(self.machine.sector, root, leaves, axis),
-            in_vectors=self.order.begin_at(self.machine.vector, root, leaves, axis),
+            in_vectors=self.order.are_vectors(root, leaves, axis),
             stores=any(access.is_store for leaf in leaves for access in leaf.accesses),
             reads=max(len(of_points(leaf)) for leaf in leaves),
         )  # fmt: skip

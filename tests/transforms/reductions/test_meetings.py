@@ -10,6 +10,7 @@ from cuesta.dialects import kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.lowering.kernel.loops_to_kernel import nests_of
+from cuesta.lowering.schedule.gpu.schedule_choices import parts_to_try
 from cuesta.targets.reference import check_equivalent
 from cuesta.transforms.reductions import gpu_cost, when
 from cuesta.transforms.reductions.gpu_cost import Rows
@@ -242,9 +243,9 @@ def test_no_group_is_larger_than_the_device_and_no_device_is_left_idle() -> None
 
 def test_what_is_worth_timing() -> None:
     text = LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "")
-    assert when.candidates(nests_of(parse(text))[0]) == []
+    assert parts_to_try(nests_of(parse(text))[0]) == []
     (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
-    assert {"part": when.TILE, "cooperative": 1} in when.candidates(nest)
+    assert {"part": when.TILE, "cooperative": 1} in parts_to_try(nest)
 
 
 NORM_OF_GROUPS = """

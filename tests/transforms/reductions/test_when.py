@@ -256,3 +256,31 @@ def test_few_long_rows_wait_alone() -> None:
 def test_a_part_of_columns_that_are_one_piece_has_all_of_them_in_its_tile() -> None:
     """Of 8192 points of three columns it had 32768 elements, and took 229 us; 50."""
     assert chosen("bf16 16777216x1x3 | logsumexp 0") == [{"part": 2048}]
+
+
+def gradient_of_weights(rows: int, *, beside: bool) -> dict[str, int]:
+    """The choice for sums of 256 columns of so many rows, of their product with a number for each row if `beside`."""
+    kind, numbers = (f'tensor<{sizes}xf32, #aten.layout<device = "cuda:0">>' for sizes in (f"{rows}x256", rows))
+    out = 'tensor<256xf32, #aten.layout<device = "cuda:0">>'
+    times = f"%b = loops.load %m[%i] : {numbers}\n %c = elem.mul %a, %b : f32" if beside else "%c = elem.abs %a : f32"
+    module = parse(f"""
+    func.func @main(%x : {kind}, %m : {numbers}) -> {out} {{
+      %y = loops.nest (%j : 256) outs(%o : {out}) {{
+        %s = loops.reduce sum (%i : {rows}) {{
+          %a = loops.load %x[%i, %j] : {kind}
+          {times}
+          loops.yield %c : f32
+        }} : f32
+        loops.store %s, %o[%j] : {out}
+      }}
+      func.return %y : {out}
+    }}""")
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    return choose_part_on_gpu(nest, REFERENCE)
+
+
+def test_parts_of_columns_that_read_several_things_are_longer() -> None:
+    """Near misses: one thing, and fewer than eight such parts."""
+    assert gradient_of_weights(65536, beside=True) == {"part": 2048}
+    assert gradient_of_weights(65536, beside=False) == {"part": 256}
+    assert gradient_of_weights(16384 - 256, beside=True).get("part", 0) < 2048

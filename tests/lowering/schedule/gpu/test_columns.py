@@ -401,3 +401,11 @@ def test_few_long_columns_have_bytes_side_by_side_before_they_have_processors(
         {"reads": 3},
     ]
     assert not any(are_few(replace(few, **one), REFERENCE) for one in near_misses)
+
+
+@pytest.mark.parametrize(("at", "columns"), [("%j", 16), ("-%j + 1023", 8)])
+def test_columns_that_are_read_backwards_are_no_vectors(at: str, columns: int) -> None:
+    text = COLUMNS.replace("%x[%i, %k, %j]", f"%x[%i, %k, {at}]").replace("NUMBER", "1")
+    (nest,) = [op for op in parse(text).walk() if isinstance(op, loops.NestOp)]
+    tiling = usual_tiling(analyse(nest, {}, (True,)), REFERENCE)
+    assert tiling is not None and tiling["rows"] == columns
