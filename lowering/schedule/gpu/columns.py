@@ -111,8 +111,8 @@ READ_FEW = {
 where they are fewer than processors want: the share of the processors that have such a program, at least; columns,
 points, warps. The bytes of a row that lie side by side count for more than processors without a program, once loads do
 not wait for one another (`registers.py`): sums of 32768 rows of 1024 f32 took 66 us in 128 programs and 42 in 32, of
-8192 rows of 3000 43 and 33, of 4096 bf16 99 and 75. Of 26 such nests of f32 1.035 of the best, of bf16 1.08, those
-among them that are better in parts; 1.13 and 1.12 before. A layer norm's gradient of 4096 columns of 4096 bf16, which
+8192 rows of 3000 43 and 33, of 32768 of 4096 bf16 99 and 75. Of 26 such nests of f32 1.037 of the best, of bf16
+1.085, those among them that are better in parts; 1.123 and 1.105 before. A layer norm's gradient of 4096 columns of 4096 bf16, which
 reads three tensors, took 26 us so, and 16.4 with 32 columns; sums of 4096 columns of 16384 that are read backwards 90
 and 48.
 
@@ -156,10 +156,17 @@ threads for a full processor.
 
 Source: from tilings of 57 random nests on an H100, and of 40 on an H200.
 """
+KEPT_SHORT = 128
+"""Points of columns of 16 bits up to which a tile has twice as many wherever their rows begin: a segment of memory.
+Variances of 128 of 1000 and of 108 bf16, in rows that begin anywhere, took 47 and 26 us in tiles of 64 columns, 55 and
+27 of 32. Of rows that begin at sectors it was not measured.
+
+Source: from 15 tilings of two nests on an H200.
+"""
 KEPT_STORED, KEPT_STORED_COLUMNS, KEPT_STORED_EACH = 8192, 16, 32
 """Elements of such a tile of 32-bit numbers whose points are stored, too; its columns, even if they are more; and
 elements of a thread. Softmax of 512 of 108 f32 took 56 us in tiles of twice as many, and 51, of 256 of 108 52 and 42,
-of 1000 of 20000 67 and 55, of 512 of 30000 53 and 43. Of ten such nests 1.03 of the best (1.14), and 1.17 before.
+of 1000 of 20000 67 and 55, of 512 of 30000 53 and 43. Of ten such nests 1.03 of the best (1.14), and 1.16 before.
 
 Source: from 15 tilings of ten nests on an H200.
 """
@@ -207,7 +214,7 @@ Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
 SCANNED_SINGLE, SCANNED_SHORT = 512, 16
 """The same of as many points at most as the second says, of f32, and of other numbers side by side in odd numbers, of
-which a thread loads each by itself: it has four. Of seven nests of f32 1.04 of the best (1.11), and 1.08 before; of
+which a thread loads each by itself: it has four. Of seven nests of f32 1.03 of the best (1.11), and 1.08 before; of
 four of bf16, of odd numbers, 1.02, and 1.14.
 
 Source: from 9 to 14 tilings of 16 nests on an H200.
@@ -313,7 +320,8 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         least = min(machine.sector // given.width, MOST_KEPT // values)
         if least * given.width < machine.sector:
             return _looped(given, machine)
-        more, few_bytes = 1 if given.aligned else 2, given.width < 4 or not given.stores
+        narrow = given.width < 4 and whole <= KEPT_SHORT
+        more, few_bytes = 2 if narrow or not given.aligned else 1, given.width < 4 or not given.stores
         most = KEPT if few_bytes else max(KEPT_STORED, min(KEPT, KEPT_STORED_COLUMNS * values))
         columns = max(least, min(KEPT_COLUMNS * more, most // values))
         columns = min(columns, power_of_two(given.side_by_side))

@@ -83,8 +83,8 @@ Source: from 10 to 13 tilings of six nests on an H200.
 """
 FEW_EACH, FEW_WARPS = 4, 8
 """Elements of a thread of rows so few that each has a processor to itself, as far as so many warps go: nothing else
-hides what a warp waits for. Of twelve norms and softmaxes of 128 rows of 1000 and 1024 numbers, f32 and bf16, 4.4 to
-6.2 us and 1.00 of the best (1.02); with one or two warps, as where there are many, 4.7 to 7.4, 1.10 (1.29).
+hides what a warp waits for. Of ten norms and softmaxes of 128 rows of 1000 and 1024 numbers, f32 and bf16, 4.4 to 6.2
+us and 1.00 of the best (1.02); with one or two warps, as where there are many, 4.7 to 7.3, 1.11 (1.29).
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """

@@ -347,7 +347,7 @@ class _Chooser:
         if running and root.axes and across > along and static and points <= columns.SCANNED:
             axis, width = self.contiguous_axis(root, leaves)
             tile = columns.scanned_tile(points, rows, self.points(axis), width, leaves[0].values, self.machine)
-            self.settled = True  # of 16 such nests the model overruled eleven: 1.0 to 1.7 of the time
+            self.settled = True  # of 16 such nests the model overruled 15: ten took 1.0 to 1.7 of the best
             return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             tile, aligned = None, True
@@ -435,8 +435,8 @@ class _Chooser:
             tiling = columns.of_piece(self.points(axis), points, every // self.points(axis), self.machine)
             return {"along": len(root.axes) - root.axes.index(axis), **tiling}
         tile = columns.tile_of(given, self.machine)
-        if kept and static and not running and not given.aligned and width < 4 and tile.points >= points:
-            self.settled = True  # as for short columns
+        if kept and static and not running and width < 4 and tile.points >= points:
+            self.settled = True  # as for short columns; of 20 such nests 1.02 of the best
         tiling = self.columns(root, tile.columns, tile.points, axis)
         wasted = columns.wasted(beside, tile.columns) >= columns.WASTE
         if flat or (len(root.axes) > 1 and axis == root.axes[-1] and wasted):
