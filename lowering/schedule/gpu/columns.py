@@ -111,10 +111,10 @@ READ_FEW = {
 where they are fewer than processors want: the share of the processors that have such a program, at least; columns,
 points, warps. The bytes of a row that lie side by side count for more than processors without a program, once loads do
 not wait for one another (`registers.py`): sums of 32768 rows of 1024 f32 took 66 us in 128 programs and 42 in 32, of
-8192 rows of 3000 43 and 33, of 32768 of 4096 bf16 99 and 75. Of 26 such nests of f32 1.037 of the best, of bf16
-1.085, those among them that are better in parts; 1.123 and 1.105 before. A layer norm's gradient of 4096 columns of 4096 bf16, which
-reads three tensors, took 26 us so, and 16.4 with 32 columns; sums of 4096 columns of 16384 that are read backwards 90
-and 48.
+8192 rows of 3000 43 and 33, of 32768 of 4096 bf16 99 and 75. Of 26 such nests of f32 1.037 of the best, of bf16 1.085,
+those among them that are better in parts; 1.123 and 1.105 before. A layer norm's gradient of 4096 columns of 4096 bf16,
+which reads three tensors, took 26 us so, and 16.4 with 32 columns; sums of 4096 columns of 16384 that are read
+backwards 90 and 48.
 
 Source: from 22 tilings of 52 nests of 256 to 4096 columns on an H200.
 """
