@@ -50,7 +50,11 @@ class Start:
 def with_quotients(
     emitter: KernelEmitter, e: sym.IndexExpr, operands: Sequence[SSAValue], names: list[str]
 ) -> tuple[sym.IndexExpr, list[str]]:
-    """An expression over more dimensions, which are such quotients, and the names of all of them."""
+    """An expression over more dimensions, which are such quotients, and the names of all of them. Kernels of products
+    give operands an order of their own, and have none.
+    """
+    if emitter.has_products:
+        return e, names
     starts = {place: emitter.starts[value] for place, value in enumerate(operands) if value in emitter.starts}
     if not starts or isinstance(e := without_remainders(e), int):
         return e, names
