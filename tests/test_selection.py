@@ -86,6 +86,7 @@ def test_what_is_long_takes_turns(pytester: pytest.Pytester, monkeypatch: pytest
         return {line for line in said if "::" in line}
 
     parts = [ids(str(turn)) for turn in range(turns.TURNS)]
+    assert len(ids("none")) == 1, "what is not long"
     whole = ids("all")
     assert len(whole) == 31 and set[str]().union(*parts) == whole
     assert set[str].intersection(*parts) == {"tests/test_it.py::test_short"}
@@ -97,7 +98,7 @@ def test_what_is_long_takes_turns(pytester: pytest.Pytester, monkeypatch: pytest
 def test_whose_turn_it_is() -> None:
     assert {turns.turn_of(bytes([number]), None) for number in range(40)} == set(range(turns.TURNS))
     assert turns.turn_of(b"", "all") is None and turns.turn_of(b"", "2") == 2
-    with pytest.raises(pytest.UsageError, match=f"TURN={turns.TURNS}: all, or a number below {turns.TURNS}"):
+    with pytest.raises(pytest.UsageError, match=f"TURN={turns.TURNS}: all, none, or a number below {turns.TURNS}"):
         turns.turn_of(b"", str(turns.TURNS))
 
 

@@ -19,21 +19,27 @@ TURNS = 4
 Source: 2076 s on two cores of a Zen 3 without turns, of which two thirds are in tests of half a second or more, and
 four fifths in those of 0.3 s. With three turns of the former all of CI took 1429 s there, with four 1223 s.
 """
+NOBODY = -1
+"""A turn that no test has.
+
+Source: a definition.
+"""
 LONG = Path(__file__).with_name("long_tests.txt")
 CHANGELOG = Path(__file__).resolve().parents[2] / "CHANGELOG.md"
 
 
 def turn_of(text: bytes, asked: str | None) -> int | None:
-    """Whose turn it is at a changelog; what `TURN` says instead, if anything; None where all run (`TURN=all`).
+    """Whose turn it is at a changelog; what `TURN` says instead, if anything; None where all run (`TURN=all`), and
+    nobody's where none do (`TURN=none`, as `make test-fast` says).
 
     Errors: `pytest.UsageError` where it says something else.
     """
     if not asked:
         return zlib.crc32(text) % TURNS
-    if asked == "all":
-        return None
+    if asked in ("all", "none"):
+        return None if asked == "all" else NOBODY
     if asked not in map(str, range(TURNS)):
-        raise pytest.UsageError(f"TURN={asked}: all, or a number below {TURNS}")
+        raise pytest.UsageError(f"TURN={asked}: all, none, or a number below {TURNS}")
     return int(asked)
 
 
