@@ -53,7 +53,7 @@ def with_quotients(
     """An expression over more dimensions, which are such quotients, and the names of all of them. Kernels of products
     give operands an order of their own, and have none.
     """
-    if emitter.has_products:
+    if emitter.has_products or not emitter.starts:
         return e, names
     starts = {place: emitter.starts[value] for place, value in enumerate(operands) if value in emitter.starts}
     if not starts or isinstance(e := without_remainders(e), int):

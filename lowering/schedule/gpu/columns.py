@@ -321,13 +321,13 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         if least * given.width < machine.sector:
             return _looped(given, machine)
         narrow = given.width < 4 and whole <= KEPT_SHORT
-        more, few_bytes = 2 if narrow or not given.aligned else 1, given.width < 4 or not given.stores
-        most = KEPT if few_bytes else max(KEPT_STORED, min(KEPT, KEPT_STORED_COLUMNS * values))
+        more, stored = 2 if narrow or not given.aligned else 1, given.width >= 4 and given.stores
+        most = max(KEPT_STORED, min(KEPT, KEPT_STORED_COLUMNS * values)) if stored else KEPT
         columns = max(least, min(KEPT_COLUMNS * more, most // values))
         columns = min(columns, power_of_two(given.side_by_side))
         while columns > least and given.every < KEPT_PROGRAMS * columns * machine.processors:
             columns //= 2
-        each = KEPT_EACH if few_bytes else KEPT_STORED_EACH
+        each = KEPT_STORED_EACH if stored else KEPT_EACH
         few = KEPT_STORING if given.stores else KEPT_READING
         while each > LEAST_KEPT_EACH and given.every * values < few * machine.processors * each:
             each //= 2
@@ -345,8 +345,8 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         while each > EACH and given.every * whole < FEW * machine.processors * each:
             each //= 2
         return Tile(columns, whole, min(SHORT_WARPS, _warps(columns * whole, each, machine)))
-    if (few := _few(given, machine)) is not None:
-        return few
+    if (found := few_tile(given, machine)) is not None:
+        return found
     in_order = halves and given.side_by_side * given.width % machine.segment == 0
     if given.indexed and halves and loose and given.every * LOOSE_ARG_POINTS >= threads * LOOSE_EACH:
         return Tile(_enough(given, COLUMNS, machine), min(whole, LOOSE_ARG_POINTS), LOOSE_ARG_WARPS)
@@ -371,26 +371,23 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     return Tile(columns, points, _warps(columns * points, each, machine))
 
 
-def are_few(given: Columns, machine: Machine) -> bool:
-    """Whether columns are long, only read, and fewer than processors want."""
-    few = given.width in READ_FEW and given.every < FULL * READ_FEW[given.width][0][1] * machine.processors
-    return _are_summed(given) and few and given.in_vectors and power_of_two(given.points) > SHORT
+def few_tile(given: Columns, machine: Machine) -> Tile | None:
+    """The tile of columns that are long, only read, and fewer than processors want; None of others."""
+    tiles = READ_FEW.get(given.width, ())
+    if not (tiles and _are_summed(given) and given.in_vectors and power_of_two(given.points) > SHORT):
+        return None
+    if given.every >= FULL * tiles[0][1] * machine.processors:
+        return None
+    for share, columns, points, warps in tiles:
+        if given.side_by_side >= columns and given.every >= share * columns * machine.processors:
+            return Tile(columns, min(power_of_two(given.points), points), warps)
+    return None
 
 
 def _are_summed(given: Columns) -> bool:
     """Whether one thing is read of each point, once, for what is no place."""
     more = given.kept or given.running or given.indexed or given.wide or given.stores
     return given.known and given.reads == 1 and not more
-
-
-def _few(given: Columns, machine: Machine) -> Tile | None:
-    """The tile of columns that are few; None of others."""
-    if not are_few(given, machine):
-        return None
-    for share, columns, points, warps in READ_FEW[given.width]:
-        if given.side_by_side >= columns and given.every >= share * columns * machine.processors:
-            return Tile(columns, min(power_of_two(given.points), points), warps)
-    return None
 
 
 def are_one_piece(analysis: NestAnalysis, axis: int, reading: Iterable[tuple[Loop, Access]]) -> bool:
@@ -467,8 +464,8 @@ __all__ = [
     "WASTE",
     "Columns",
     "Tile",
-    "are_few",
     "are_one_piece",
+    "few_tile",
     "of_piece",
     "scanned_tile",
     "short_tile",

@@ -428,8 +428,8 @@ class _Chooser:
             reads=max(len(of_points(leaf)) for leaf in leaves),
         )  # fmt: skip
         # Places of extremes of 8192 by 8192 bf16 took 44 us in these tiles, 47 as the model has it.
-        self.settled = indexed and not flat and not running
-        self.settled = self.settled or columns.are_stepped(given, self.machine) or columns.are_few(given, self.machine)
+        self.settled = (indexed and not flat and not running) or columns.are_stepped(given, self.machine)
+        self.settled = self.settled or columns.few_tile(given, self.machine) is not None
         reading = [(leaf, one) for leaf in leaves for one in large(leaf.accesses) if not one.is_store]
         if flat and not running and not indexed and columns.are_one_piece(self.analysis, axis, reading):
             tiling = columns.of_piece(self.points(axis), points, every // self.points(axis), self.machine)

@@ -14,8 +14,8 @@ from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.schedule.gpu.columns import (
     MANY_ARG_TILES,
     Columns,
-    are_few,
     are_stepped,
+    few_tile,
     scanned_tile,
     short_tile,
     tile_of,
@@ -393,8 +393,9 @@ def test_few_long_columns_have_bytes_side_by_side_before_they_have_processors(
     )  # fmt: skip
     found = tile_of(few, REFERENCE)
     assert (found.columns, found.points, found.warps) == tile
-    assert are_few(few, REFERENCE)
+    assert few_tile(few, REFERENCE) == found
     near_misses = [
+        {"side_by_side": 4},
         {"in_vectors": False},
         {"stores": True},
         {"indexed": True},
@@ -402,7 +403,7 @@ def test_few_long_columns_have_bytes_side_by_side_before_they_have_processors(
         {"every": 1 << 20},
         {"reads": 3},
     ]
-    assert not any(are_few(replace(few, **one), REFERENCE) for one in near_misses)
+    assert not any(few_tile(replace(few, **one), REFERENCE) for one in near_misses)
 
 
 @pytest.mark.parametrize(("at", "columns"), [("%j", 16), ("-%j + 1023", 8)])
