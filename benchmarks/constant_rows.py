@@ -29,6 +29,7 @@ PLACES = {
     "tiles": "cuesta.transforms.products.tiles",
     "tiling": "cuesta.transforms.fusion.tiling",
     "when": "cuesta.transforms.reductions.when",
+    "when_on_cpu": "cuesta.transforms.reductions.when_on_cpu",
 }
 """The modules that have such constants, by the names that rows call them."""
 
@@ -106,9 +107,9 @@ ROWS: tuple[Row, ...] = (
     cpu("forward_stores._MOST_READS", 2, 8, on="six of a row"),
     cpu("assign_layouts._ACROSS", 0.25, 4.0, on="convolutions, convolutions given out"),
     # Reductions in parts, and scatters, on a processor
-    cpu("when.PARTS", 16, 64, on="sum"),
-    cpu("when.PART", 2048, 8192, on="sum of some length"),
-    cpu("when.MANY_ROWS", 512, 2048, on="columns three ways"),
+    cpu("when_on_cpu.PARTS", 16, 64, on="sum"),
+    cpu("when_on_cpu.PART", 2048, 8192, on="sum of some length"),
+    cpu("when_on_cpu.MANY_ROWS", 512, 2048, on="columns three ways"),
     cpu("domains.ROWS", 4, 16, on="sum of some rows"),
     cpu("starts.WORTH_SPLITTING", 4096, 65536, on="scatter, narrow scatter"),
     # How a nest runs on a GPU

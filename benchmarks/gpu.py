@@ -103,6 +103,7 @@ class Run:
         self.owners: dict[str, Process] = {}
         self.processes: list[Process] = []
         self.start = perf_counter()
+        self.end: float = self.start + options.seconds
         self.grace: float = GRACE
 
     def told(self, text: str) -> None:
@@ -121,7 +122,7 @@ class Run:
         """Compiles the cases in `options.workers` processes, or fewer, or with `fresh` each in one of its own."""
         pending = list(names)
         busy: list[Process] = []
-        deadline = perf_counter() + self.options.compile_seconds + self.grace
+        deadline = min(perf_counter() + self.options.compile_seconds + self.grace, self.end)
         workers = min(self.options.workers, len(pending), most)
         # The first message of a process says that it is ready.
         busy += [self.new_process() for _ in range(workers)]
@@ -182,9 +183,10 @@ class Run:
                     self.rows[name] |= answer
 
     def measure_all(self) -> None:
-        """Every case that was compiled, one after the other."""
+        """Every case that was compiled, one after the other, until the time is over."""
         for name, process in self.owners.items():
-            self.rows[name] |= process.ask("measure", name)
+            left = self.end - perf_counter()
+            self.rows[name] |= process.ask("measure", name, min(120, left)) if left > 0 else {"error": "no time left"}
 
     def measure(self, lines: Sequence[str]) -> None:
         """Compiles and measures random programs, whose processes end with that."""
@@ -351,6 +353,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--workers", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 2)))
     parser.add_argument("--compile-seconds", type=float, default=300, help="for all compiling together")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for all: what is measured by then is told")
     parser.add_argument("--texts", help="a folder for the texts of the kernels")
     parser.add_argument("--json", default="build/bench/gpu.json")
     parser.add_argument("--plot", default="build/bench/gpu.png")

@@ -63,7 +63,8 @@ def measure(task: tuple[str, int, int]) -> list[Row]:
     for module in rng.sample(every, min(len(every), nests_at_most)):
         choices = sampled(module, most, rng)
         question = [with_choices(module, one) for one in choices]
-        row: Row = {"line": line, "nest": print_text(module), "choices": choices, "asked": asked_about(module)}
+        row: Row = {"line": line, "nest": print_text(module), "choices": choices}
+        row |= {"asked": asked_about(module), "asked_in_parts": asked_in_parts(module)}
         try:
             (lowered,) = tuner.lowered([question])
             with _device:
@@ -81,9 +82,12 @@ def bound(row: Row) -> float:
 
 
 def bound_asked(row: Row) -> float:
-    """The same of what it has after `measure-unsure` has asked the device about it."""
-    times = [row["times"][0], *(row["times"][row["choices"].index(one)] for one in row.get("asked", ()))]
-    return times[best_of(times)] / row["times"][0] * bound(row)
+    """The same of what it has after `measure-parts` and `measure-unsure` have asked the device about it."""
+    at, times = row["choices"].index, row["times"]
+    parts = [0, *map(at, row.get("asked_in_parts", ()))]
+    chosen = parts[best_of([times[one] for one in parts])]
+    tilings = [0, *map(at, row.get("asked", ()))] if chosen == 0 else [chosen]  # what has a schedule is not asked about
+    return times[tilings[best_of([times[one] for one in tilings])]] / times[0] * bound(row)
 
 
 def gathered(results: Any, count: int, seconds: float) -> list[Row]:
@@ -118,7 +122,7 @@ def report(rows: Sequence[Row], path: Path) -> None:
             flush=True,
         )
         mean, most = statistics.geometric_mean(map(bound_asked, good)), max(map(bound_asked, good))
-        asked = sum(bool(row.get("asked")) for row in good)
+        asked = sum(bool(row.get("asked") or row.get("asked_in_parts")) for row in good)
         print(f"with those {asked} that are asked about as the device answers: {mean:.3f}, {most:.2f} at most")
 
 

@@ -39,6 +39,8 @@ CAPTURED = 4
 
 Source: from reading both.
 """
+SAMPLED_SECONDS = 20.0
+"""After these, no further round of samples is begun."""
 MODEL_SECONDS = 0.25
 ERROR = 600
 """The most characters of an error's text."""
@@ -218,11 +220,16 @@ def _keep_texts(folder: Path) -> None:
 
 
 def device_times(sides: Mapping[str, Step], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Milliseconds on the device by side and round, in turns, with cold caches and no idle moment before."""
+    """Milliseconds on the device by side and round, in turns, with cold caches and no idle moment before; of what takes
+    seconds, as many rounds as there is time for, one at least.
+    """
     flushed = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
     names = list(sides)
     found: dict[str, list[float]] = {name: [] for name in names}
+    begin = perf_counter()
     for number in range(rounds + WARM_UP):
+        if number > WARM_UP and perf_counter() - begin > SAMPLED_SECONDS:
+            break
         first = number % len(names)
         for name in names[first:] + names[:first]:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -25,6 +25,7 @@ from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.lowering.schedule.measure_parts import parts_or_none
 from cuesta.lowering.schedule.measure_unsure import doubted
 from cuesta.lowering.schedule.tune_kernels import obstacle, program_of
 from cuesta.pipeline import default_stages, run_pipeline
@@ -113,20 +114,25 @@ def asked_about(module: ModuleOp) -> list[Choices]:
     return doubted(analysed(copy), machine_of(module))
 
 
+def asked_in_parts(module: ModuleOp) -> list[Choices]:
+    """What `measure-parts` times of a nest beside what it has."""
+    return parts_or_none(analysed(module), machine_of(module))
+
+
 def sampled(module: ModuleOp, most: int, rng: random.Random) -> list[Choices]:
     """So many choices for a nest: what it has, what it would have if no cost was asked for, tilings that are thought
-    good, those that `measure-unsure` asks about, and others at random; beyond these parts and meetings, where it can
+    good, those that the device is asked about, and others at random; beyond these parts and meetings, where it can
     have them.
     """
     machine = machine_of(module)
     usual = usual_tiling(analysed(module), machine)
     thought = ranked(analysed(module), machine)
-    asked = asked_about(module)
+    asked = [*asked_about(module), *asked_in_parts(module)]
     found: list[Choices] = [{}, *([usual] if usual is not None else []), *thought[: most // 4]]
     found += [one for one in asked if one not in found]
     others = [one for one in thought if one not in found]
     found += rng.sample(others, min(most - len(found) + 1, len(others)))
-    return [*found, *(one for one in candidates(analysed(module), machine) if "part" in one)]
+    return [*found, *(one for one in candidates(analysed(module), machine) if "part" in one and one not in found)]
 
 
 def with_choices(module: ModuleOp, choices: Choices) -> ModuleOp:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--program-seconds", type=float, default=60, help="for one program on the CPU")
     parser.add_argument("--workers", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 2)))
     parser.add_argument("--compile-seconds", type=float, default=300, help="for all compiling of one round")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="on a GPU, for all: what is measured is told")
     parser.add_argument("--texts", help="a folder for the texts of the kernels")
     parser.add_argument("--json", help="where numbers go: build/bench/gpu_search.json, or cpu_search.json")
     options = parser.parse_args(arguments)

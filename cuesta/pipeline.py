@@ -121,6 +121,11 @@ STAGES: tuple[Stage, ...] = (
         "on a GPU: what one nest reads by rows and another by columns is read once",
         where="blocks",
     ),
+    Stage(
+        "measure-parts",
+        "what is reduced is final; nothing is in parts yet, and no schedule says that it is",
+        where="tunes",
+    ),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
     Stage(
         "shorten-walks",
@@ -224,7 +229,7 @@ def default_stages(
     if tf32_convolutions:
         for name in ("tune-kernels", "choose-products"):
             options[name]["tf32_convolutions"] = "true"
-    left_out = {"choose-products", "measure-unsure"} if tune else {"tune-kernels"}
+    left_out = {"choose-products", "measure-parts", "measure-unsure"} if tune else {"tune-kernels"}
     if not pieces:
         left_out |= {"link-pieces", "lend-arguments"}
     if emulate_precision_casts:

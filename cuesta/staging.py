@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,11 @@ def run_stages(
     traced = options.trace or observer is not None or FUSION in told
     wants_texts = options.trace and observer is None  # who looks on takes the trace away, stage by stage
     tracing = trace_rewrites(texts=wants_texts) if traced else nullcontext()
-    with tracing as trace, _tuning(options, stages, dump), progress(len(stages), "stages done") as tell:
+    with (
+        tracing as trace,
+        _tuning(options, stages, dump, lambda: stages[done].label),
+        progress(len(stages), "stages done") as tell,
+    ):
         run_pipeline(
             make_context(),
             module,
@@ -130,26 +134,27 @@ def can_ask() -> bool:
 
 
 @contextmanager
-def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Iterator[None]:
-    """The `with` block in which stages that ask a device run, if there are any and it may be asked. A dump gets what
-    was measured.
+def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None, running: Callable[[], str]) -> Iterator[None]:
+    """The `with` block in which stages that ask a device run, if there are any and it may be asked; `running` says
+    which one does. A dump gets what was measured.
     """
+    from cuesta.tuning import BY_DEFAULT, tuners_for
+
     labels = {stage.label for stage in stages}
-    asks = "tune-kernels" in labels or ("measure-unsure" in labels and options.measure_unsure and can_ask())
+    asks = "tune-kernels" in labels or (not labels.isdisjoint(BY_DEFAULT) and options.measure_unsure and can_ask())
     if not asks or options.target != "device":
         yield
         return
     from cuesta.dialects.core.tracing import untraced
     from cuesta.lowering.schedule.tune_kernels import measuring
-    from cuesta.tuning import tuner_for
 
-    tuner = tuner_for(options, stages)
+    tuners = tuners_for(options, stages)
 
     def measure(questions: Sequence[Question]) -> Sequence[Sequence[float]]:
         with untraced():
-            return tuner(questions)
+            return tuners[running()](questions)
 
     with measuring(measure):
         yield
-    if dump is not None and tuner.log:
-        dump.text("tuning.txt", "\n".join(tuner.log))
+    if dump is not None and (log := next(iter(tuners.values())).log):
+        dump.text("tuning.txt", "\n".join(log))

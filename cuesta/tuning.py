@@ -1,4 +1,4 @@
-"""How long programs take on a device, for `tune-kernels` and `measure-unsure` to choose by; it is kept on disk.
+"""How long programs take on a device, for the stages that ask it to choose by; it is kept on disk.
 
 compile every program of every question · make up arguments · time the programs of a question in turns · remember
 """
@@ -35,8 +35,10 @@ Function = Callable[[list[Any]], Sequence[Any]]
 Timer = Callable[[Sequence[Function], Sequence[Any], str], Sequence[float]]
 """How long each function takes on a device with the same arguments, in µs; infinity for one that fails."""
 
-ASKING = ("tune-kernels", "measure-unsure")
-"""The stages that ask a device; of those of a compilation only one."""
+BY_DEFAULT = ("measure-parts", "measure-unsure")
+"""The stages that ask a device where nothing says that all is to be tuned."""
+ASKING = ("tune-kernels", *BY_DEFAULT)
+"""All stages that ask one."""
 _SUFFIX = ".times"
 FLUSHED = 256 << 20
 """Bytes written between two runs, so that no run finds its arguments in the cache."""
@@ -173,11 +175,17 @@ def unfit(modules: Sequence[ModuleOp]) -> set[ModuleOp]:
     return {owners[name] for build in builds for name in build.finish()}
 
 
-def tuner_for(options: Options, stages: Sequence[Stage]) -> Tuner:
-    """The tuner of a compilation whose stages these are."""
-    labels = [stage.label for stage in stages]
-    asking = next(position for position, label in enumerate(labels) if label in ASKING)
-    return Tuner(stages[asking + 1 :], cuda_timer, Timings.chosen_by(options))
+def tuners_for(options: Options, stages: Sequence[Stage]) -> dict[str, Tuner]:
+    """The tuners of a compilation whose stages these are, by the labels of those that ask: what each asks about goes
+    through the stages behind it, none of which asks in turn. They share a log.
+    """
+    kept, log = Timings.chosen_by(options), list[str]()
+    silent = [stage for stage in stages if stage.label not in ASKING]
+    return {
+        stage.label: Tuner([one for one in stages[position:] if one in silent], cuda_timer, kept, log)
+        for position, stage in enumerate(stages)
+        if stage.label in ASKING
+    }
 
 
 def arguments_of(program: ModuleOp) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from benchmarks.gpu_worker import moving_step
 
 
 def test_what_runs_with_cuda_graphs_joins_the_row_of_its_case() -> None:
-    options = argparse.Namespace(skip_inductor=False)
+    options = argparse.Namespace(skip_inductor=False, seconds=60.0)
     run, graphs = Run(options), Run(options, "-graphs")
     assert graphs.sides == ["inductor-graphs", "cuesta-graphs"]
     run.rows = {"a": {"errors": {}, "eager_ms": 3.0, "cuesta_ms": 2.0}, "b": {"error": "died"}, "c": {"errors": {}}}

@@ -86,7 +86,7 @@ class FakeProcess:
 @pytest.mark.parametrize("alive", [True, False])
 def test_host_times_are_asked_of_a_process_that_lives(monkeypatch: pytest.MonkeyPatch, alive: bool) -> None:
     """Where none does, a new one is started, whose first message says that it is ready."""
-    run = Run(argparse.Namespace(skip_inductor=True, texts=None))
+    run = Run(argparse.Namespace(skip_inductor=True, texts=None, seconds=60.0))
     fresh = FakeProcess(True)
     monkeypatch.setattr(gpu, "Process", lambda sides, texts: fresh)
     run.processes = [FakeProcess(alive)]  # pyright: ignore[reportAttributeAccessIssue]
@@ -120,7 +120,7 @@ def test_a_process_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         def read(self) -> dict[str, Any]:
             raise EOFError
 
-    run = Run(argparse.Namespace(skip_inductor=True, texts=None))
+    run = Run(argparse.Namespace(skip_inductor=True, texts=None, seconds=60.0))
     monkeypatch.setattr(gpu, "Process", lambda sides, texts: Dying(True))
     lines = host_lines(run.host_costs(), ["eager", "cuesta"])
     assert lines[1] == "host time of a step: the process died: EOFError()"

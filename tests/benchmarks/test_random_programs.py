@@ -60,7 +60,15 @@ def test_smaller_programs_are_smaller_and_run() -> None:
 
 
 def options(**given: object) -> argparse.Namespace:
-    standard = {"below": 0.9, "part": 0.5, "shrink_seconds": 60.0, "lines": [], "file": None, "seeds": "0-1"}
+    standard = {
+        "below": 0.9,
+        "part": 0.5,
+        "shrink_seconds": 60.0,
+        "seconds": 60.0,
+        "lines": [],
+        "file": None,
+        "seeds": "0-1",
+    }
     return argparse.Namespace(**{**standard, "kinds": "operator", "skip_inductor": True, "texts": None, **given})
 
 

@@ -28,7 +28,7 @@ from cuesta.options import Options
 from cuesta.pipeline import default_stages
 from cuesta.record import CompileRecord
 from cuesta.staging import can_ask
-from cuesta.tuning import Timings, Tuner, arguments_of, tuner_for
+from cuesta.tuning import Timings, Tuner, arguments_of, tuners_for
 from tests.support.triton_interpreter import on_cuda, parse
 
 EXP = """
@@ -66,7 +66,7 @@ class Clock:
 
 
 def tuner(clock: Any, *, keep: bool = True) -> Tuner:
-    stages = tuner_for(Options(), default_stages(tune=True)).stages
+    stages = tuners_for(Options(), default_stages(tune=True))["tune-kernels"].stages
     return Tuner(stages, clock, Timings.chosen_by(Options()) if keep else None)
 
 
@@ -294,9 +294,17 @@ def test_a_cpu_has_nothing_to_tune() -> None:
 
 
 def test_the_tuner_takes_the_stages_that_are_left() -> None:
-    stages = default_stages(tune=True)
-    found: Tuner = tuner_for(Options(max_autotune=True), stages)
+    (found,) = tuners_for(Options(max_autotune=True), default_stages(tune=True)).values()
     names = [stage.name for stage in found.stages]
     assert names[0] == "sum-columns-with-rows"
     assert not any(name.startswith("tune-kernels") for name in names)
     assert isinstance(QUESTION[0], ModuleOp)
+
+
+def test_what_is_asked_about_asks_nothing_itself_and_goes_through_the_stages_behind_who_asks() -> None:
+    found = tuners_for(Options(), default_stages())
+    assert list(found) == ["measure-parts", "measure-unsure"]
+    first, second = ([stage.label for stage in tuner.stages] for tuner in found.values())
+    assert first[0] == "choose-parts" and second[0] == "nest-products" and first[-len(second) :] == second
+    assert not {*first} & {"measure-parts", "measure-unsure", "tune-kernels"}
+    assert found["measure-parts"].log is found["measure-unsure"].log

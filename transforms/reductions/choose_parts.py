@@ -16,11 +16,12 @@ from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.machine import machine_of
 from cuesta.transforms.devices import DevicePass, traits_for
-from cuesta.transforms.reductions.when import choose_part, choose_part_on_gpu
+from cuesta.transforms.reductions.when import choose_part_on_gpu
+from cuesta.transforms.reductions.when_on_cpu import choose_part
 
 
 class ChoosePartsPass(DevicePass):
-    """Chooses the parts of reductions, by `when.py`. Who says how a nest runs means the nest as it is."""
+    """Chooses the parts of reductions, by `when.py` and `when_on_cpu.py`. Who says how a nest runs means the nest as it is."""
 
     name = "choose-parts"
 

@@ -134,10 +134,11 @@ def of_whole_rows(rows: Rows, machine: Machine) -> float:
 
 
 def of_parts(rows: Rows, machine: Machine) -> float:
-    """The cost of kernels for the parts, for their combination, and for what comes after; and of two for each of the
-    reductions that come later.
+    """The cost of kernels for the parts, for their combination, and for what comes after, which finds in the cache what
+    fits there; and of two for each of the reductions that come later.
     """
-    after = rows.after * rows.read + rows.written  # point by point, at any alignment
+    again = machine.cache_cost if rows.read + rows.written <= machine.cache else 1.0
+    after = rows.after * rows.read * again + rows.written  # point by point, at any alignment
     return of_reading(rows, 1) + after + (1 + (rows.after > 0) + 2 * rows.later) * machine.launch_bytes
 
 

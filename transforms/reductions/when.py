@@ -1,9 +1,6 @@
-"""When reductions are computed in parts: the one place that says so, for a processor and for a GPU. (Fusion begins a
-sum where what it adds up is made, `transforms/fusion/partial.py`, when that saves bytes, as it asks of every move.)
-
-On a processor: large reductions with hardly any parallel points around them, so that all threads have work; and several
-over the same columns of one large tensor, since in short pieces of columns the second finds in the cache what the first
-one read. On a GPU: what would leave most of it idle, or read memory too often, by the costs of `gpu_cost.py`.
+"""When reductions are computed in parts on a GPU: where whole ones would leave most of it idle, or read memory too often,
+by the costs of `gpu_cost.py`. (On a processor: `when_on_cpu.py`. Fusion begins a sum where what it adds up is made,
+`transforms/fusion/partial.py`, when that saves bytes, as it asks of every move.)
 
 The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part, `cooperative` and `ahead`.
 Nothing is changed here.
@@ -29,34 +26,14 @@ from cuesta.dialects.loops.walks import leaders
 from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
-from cuesta.transforms.reductions.domains import Runs, split_domain
+from cuesta.transforms.reductions.domains import Runs
 from cuesta.transforms.reductions.laws import PLACE
-from cuesta.transforms.reductions.members import Member, done_again, members_of, plain_members, splittable_reductions
+from cuesta.transforms.reductions.members import Member, done_again, members_of
 from cuesta.transforms.reductions.plan import plan_of
 from cuesta.transforms.reductions.scans_in_parts import splittable_scan
 from cuesta.transforms.reductions.turned_rows import domain_of, turned_bytes
 from cuesta.transforms.tilings.cost import time_whole
 from cuesta.transforms.tilings.times import CLOCK, LAUNCH
-
-# On a processor
-
-PARTS = 32
-"""About how many parts a reduction is split into.
-
-Source: measured by `make bench-constants ARGS='--only when.PARTS'`
-"""
-PART = 4096
-"""About how many points a part has where only the call knows how many parts there are.
-
-Source: measured by `make bench-constants ARGS='--only when.PART'`
-"""
-MANY_ROWS = 1024
-"""Points of a reduction of columns that do not stay in the cache for the next one.
-
-Source: measured by `make bench-constants ARGS='--only when.MANY_ROWS'`
-"""
-
-# On a GPU
 
 LARGE_GPU = 16384
 """Points of a reduction from which on a second launch pays.
@@ -136,6 +113,18 @@ Gradients of a layer norm's weights took 38.8 us in parts of 256 points, 23.9 of
 
 Source: from five parts of twelve nests on an H200.
 """
+TRIED, TRIED_LEAST = (4, 32), 256
+"""Programs of a processor whose parts are worth timing, and the fewest points of such a part. Of 103 nests what is chosen
+took 1.071 of the best of six to nine, 8.5 at most; the best of that and of these two 1.011, 1.13 at most.
+
+Source: from parts of these nests on an H200.
+"""
+TRIED_PROGRAMS, TRIED_FROM = 4, 3.0
+"""Programs of a processor from which on parts are not tried; and what the nest is thought to cost at least, in launches:
+less is no gain to wait for.
+
+Source: a choice.
+"""
 SCAN_LEAST, SCAN_TILE = 2048, 2048
 """The fewest points of a part of a scan, and those that are scanned at once.
 
@@ -171,75 +160,6 @@ Source: measured by `make bench-constants ARGS='--only when.SURE'`
 """
 
 
-def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges, machine: Machine) -> dict[str, int]:
-    """What to choose for a nest on a processor; nothing where its reductions are better left whole."""
-    reductions = splittable_reductions(nest)
-    part = None if reductions is None else _part(nest, reductions, ranges, machine)
-    if part is None or reductions is None:
-        return {}
-    parts, members = split_domain(reductions[0].sizes, part), plain_members(nest)
-    if parts is None or members is None or plan_of(nest, members, parts) is None:
-        return {}
-    return {"part": part}
-
-
-def _part(
-    nest: loops.NestOp, reductions: Sequence[loops.ReduceOp], ranges: sym.SymbolRanges, machine: Machine
-) -> int | None:
-    """The points of a part; None where they do not pay: a second kernel is for what other threads are woken for."""
-    sizes = reductions[0].sizes
-    static = [size for size in (*nest.sizes, *sizes) if isinstance(size, int)]
-    if len(static) < len(nest.sizes) + len(sizes):
-        return PART if _may_be_large(nest.sizes, sizes, ranges, machine) else None
-    points, around = math.prod(static[len(nest.sizes) :]), math.prod(static[: len(nest.sizes)])
-    alone = points >= machine.waking and around < thresholds.FEW
-    much = points >= MANY_ROWS and points * around >= machine.waking
-    if not alone and not (much and _share_columns(nest, reductions)):
-        return None
-    parts = _number_of_parts(static[len(nest.sizes) :])
-    return None if parts is None else points // parts
-
-
-def _number_of_parts(sizes: Sequence[int]) -> int | None:
-    """A fair number of equal parts that the outermost axis which can be cut so has."""
-    for size in sizes:
-        divisors = [parts for parts in range(PARTS // 4, PARTS * 2 + 1) if size % parts == 0]
-        if divisors:
-            return min(divisors, key=lambda parts: abs(parts - PARTS))
-    return None
-
-
-def _may_be_large(
-    around: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges, machine: Machine
-) -> bool:
-    """Whether few parallel points, known as such, may reduce a large domain of a size that is not known."""
-    if any(not isinstance(size, int) for size in around) or all(isinstance(size, int) for size in sizes):
-        return False
-    most = sym.bounds(sym.product_of(sizes), (), ranges)[1]
-    return sym.product_of(around) in range(1, thresholds.FEW) and (most is None or most >= machine.waking)
-
-
-def _share_columns(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp]) -> bool:
-    """Whether two of the reductions read one tensor whose last axis is the nest's: column by column."""
-    if len(reductions) < 2:
-        return False
-    seen: set[object] = set()
-    for reduction in reductions:
-        tensors = {load.source for load in loads_of(reduction) if _goes_by_columns(load, nest)}
-        if not seen.isdisjoint(tensors):
-            return True
-        seen |= tensors
-    return False
-
-
-def _goes_by_columns(load: loops.LoadOp, nest: loops.NestOp) -> bool:
-    if not load.map.results or len(sizes_of(tensor_type_of(load.source))) < 2:
-        return False
-    walked = [load.indices[dim] for dim in sym.dims_of(load.map.results[-1])]
-    inside = any(isinstance(index.owner, type(nest.body)) and index.owner is not nest.body for index in load.indices)
-    return bool(walked) and inside and all(index.owner is nest.body for index in walked)
-
-
 def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
     """What to choose for a nest on a GPU; nothing where its reductions, or its scan, are better left whole."""
     if (scan := splittable_scan(nest)) is not None:
@@ -259,6 +179,31 @@ def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
     if points.apart and plan_of(nest, members, runs.parts(points.apart)) is not None:
         return {"part": points.apart}
     return {}
+
+
+def parts_to_time(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
+    """Parts of a nest on a GPU that are worth timing beside what `choose_part_on_gpu` says, where its reductions may be
+    taken apart, programs of whole rows are few, and it takes long enough.
+    """
+    members = members_of(nest)
+    if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
+        return []
+    facts = _Facts(nest, members)
+    programs, chosen = facts.programs(), choose_part_on_gpu(nest, machine)
+    if programs >= TRIED_PROGRAMS * machine.processors or facts.points < 2 * TRIED_LEAST:
+        return []
+    cost = gpu_cost.of_parts if chosen else gpu_cost.of_whole_rows
+    if cost(facts.seen(machine), machine) < TRIED_FROM * machine.launch_bytes:
+        return []
+    found: list[dict[str, int]] = []
+    runs = Runs(facts.analysis, members)
+    for many in TRIED:
+        points = max(TRIED_LEAST, power_of_two(math.ceil(facts.points * programs / (many * machine.processors))))
+        one = {"part": points}
+        if 2 * points <= facts.points and one != chosen and one not in found:
+            if plan_of(nest, members, runs.parts(points)) is not None:
+                found.append(one)
+    return found
 
 
 def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> int:
@@ -338,6 +283,21 @@ class _Facts:
             self._analysis = analyse(self.nest, {}, [True] * len(self.nest.results))
         return self._analysis
 
+    def programs(self) -> int:
+        """How many programs whole rows are, or strips of columns."""
+        return math.ceil(self.around / COLUMNS) if self.reads_strips() else self.around
+
+    def stages(self) -> list[loops.DomainOp]:
+        """What comes one after the other, but for what every part does again."""
+        again = done_again(self.nest)
+        return [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp) and op not in again]
+
+    def seen(self, machine: Machine) -> gpu_cost.Rows:
+        """The nest, as the cost model sees it."""
+        strips = self.reads_strips()
+        programs = math.ceil(self.around / self.columns_of_program(machine)) if strips else self.around
+        return self.rows(self.stages(), programs, machine, strips=strips)
+
     def choose(self, machine: Machine) -> _Points:
         """What is best by the cost model."""
         processors = machine.processors
@@ -352,8 +312,7 @@ class _Facts:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
         elif scattered:
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
-        again = done_again(self.nest)
-        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp) and op not in again]
+        stages = self.stages()
         if strips and not places and len(self.walks(stages)) > 1:
             large = min(large, KEPT_SCATTERED if scattered else KEPT)
         if self.points < large:
@@ -463,12 +422,13 @@ class _Facts:
         return machine.segment // width
 
     def rows(self, stages: Sequence[loops.DomainOp], programs: int, machine: Machine, *, strips: bool) -> gpu_cost.Rows:
-        """The nest, as the cost model sees it."""
+        """The same of so many programs."""
         elements = self.around * self.points
         reading = self.walks(stages)
         after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
         members = {member.reduction for member in self.members}
-        tensors = {load.source: access.width for stage in stages for load, access in self.large(stage)}
+        tensors = {load.source: access for stage in stages for load, access in self.large(stage)}
+        read = {source: max(elements, self.values(access)) for source, access in tensors.items()}
         readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
         every = self.analysis.accesses.items()
         stored = [(op, access) for op, access in every if isinstance(op, loops.StoreOp) and op.parent_op() in after]
@@ -477,8 +437,8 @@ class _Facts:
         return gpu_cost.Rows(
             programs,
             self.points,
-            elements * len(tensors),
-            elements * sum(tensors.values()),
+            sum(read.values()),
+            sum(read[source] * access.width for source, access in tensors.items()),
             elements * written,
             max(1, len(reading)),
             sum(stage in after for stage in reading),
@@ -596,4 +556,4 @@ class _Facts:
         return any(step(access.address, number[one], self.analysis) in (1, -1) for one in domain.induction_variables)
 
 
-__all__ = ["choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]
+__all__ = ["choose_part_on_gpu", "is_static", "parts_to_time", "points_of_meeting"]

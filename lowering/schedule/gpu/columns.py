@@ -150,18 +150,12 @@ KEPT_COLUMNS = 32
 """Columns of such a tile at most; at least, those of a sector: of 4096 columns of 4096 bf16 softmax took 76 us in tiles
 of 8 columns, and 43 in steps of 32 columns and 256 points (of 3000 of 10000 147 and 82, on an H200). Where rows of
 columns do not begin at sectors of memory, a tile has twice as many: fewer of its sectors belong to two tiles. (Not with
-more elements: variances of 512 of 108 bf16 took 26 us in tiles of 64 columns, and 19 of 32, of 400 of 1000 41 and 27.)
+more elements: variances of 512 of 108 bf16 took 26 us in tiles of 64 columns, and 19 of 32, of 400 of 1000 41 and 27;
+and not of rows that do begin there: parts of 128 points of 32768 by 2048 bf16 took 89 us with what follows, and 62.)
 With these numbers and those below tiles took 1.057 of the best, 1.22 the worst; 1.150 and 1.99 with 64 columns and
 threads for a full processor.
 
 Source: from tilings of 57 random nests on an H100, and of 40 on an H200.
-"""
-KEPT_SHORT = 128
-"""Points of columns of 16 bits up to which a tile has twice as many wherever their rows begin: a segment of memory.
-Variances of 128 of 1000 and of 108 bf16, in rows that begin anywhere, took 47 and 26 us in tiles of 64 columns, 55 and
-27 of 32. Of rows that begin at sectors it was not measured.
-
-Source: from 15 tilings of two nests on an H200.
 """
 KEPT_STORED, KEPT_STORED_COLUMNS, KEPT_STORED_EACH = 8192, 16, 32
 """Elements of such a tile of 32-bit numbers whose points are stored, too; its columns, even if they are more; and
@@ -320,8 +314,7 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         least = min(machine.sector // given.width, MOST_KEPT // values)
         if least * given.width < machine.sector:
             return _looped(given, machine)
-        narrow = given.width < 4 and whole <= KEPT_SHORT
-        more, stored = 2 if narrow or not given.aligned else 1, given.width >= 4 and given.stores
+        more, stored = 1 if given.aligned else 2, given.width >= 4 and given.stores
         most = max(KEPT_STORED, min(KEPT, KEPT_STORED_COLUMNS * values)) if stored else KEPT
         columns = max(least, min(KEPT_COLUMNS * more, most // values))
         columns = min(columns, power_of_two(given.side_by_side))

@@ -108,19 +108,23 @@ def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]
     if analysis.root.loops:
         own = schedule.choices.get("registers")
         tried += [{"registers": one} for one in REGISTERS_TRIED if one != own and one * WARP * warps <= REGISTERS]
-    return [*tried, *parts_to_try(analysis.nest)]
+    return [*tried, *parts_to_try(analysis.nest, machine)]
 
 
-def parts_to_try(nest: loops.NestOp) -> list[dict[str, int]]:
-    """The choices of parts that are worth timing: of rows too long for a tile, with loops after them."""
+def parts_to_try(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
+    """The choices of parts that are worth timing: those of few programs; and, of rows too long for a tile, with loops
+    after them, parts whose programs meet.
+    """
+    found = when.parts_to_time(nest, machine)
     members = members_of(nest)
     if not members or not when.is_static((*nest.sizes, *members[0].reduction.sizes)):
-        return []
+        return found
     points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
     if points < when.LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
-        return []
+        return found
     together = [{"part": part, "cooperative": 1} for part in (when.TILE, when.TILE // 2)]
-    return [*together, {"part": when.TILE}, {"part": gpu_cost.TURN, "cooperative": 1, "ahead": AHEAD}]
+    turns = {"part": gpu_cost.TURN, "cooperative": 1, "ahead": AHEAD}
+    return [*found, *(one for one in (*together, {"part": when.TILE}, turns) if one not in found)]
 
 
 __all__ = ["candidates", "choose", "parts_to_try"]

@@ -243,9 +243,9 @@ def test_no_group_is_larger_than_the_device_and_no_device_is_left_idle() -> None
 
 def test_what_is_worth_timing() -> None:
     text = LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "")
-    assert parts_to_try(nests_of(parse(text))[0]) == []
+    assert parts_to_try(nests_of(parse(text))[0], REFERENCE) == []
     (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
-    assert {"part": when.TILE, "cooperative": 1} in parts_to_try(nest)
+    assert {"part": when.TILE, "cooperative": 1} in parts_to_try(nest, REFERENCE)
 
 
 NORM_OF_GROUPS = """
