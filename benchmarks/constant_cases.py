@@ -224,6 +224,7 @@ GPU: dict[str, Case] = {
     "softmax 65535 in 256 rows bf16": Case(lambda x: x.softmax(-1), (bf16(256, 65535),)),
     "sums of 4 rows of 262144": Case(lambda x: x.sum(-1), (f32(4, 262144),)),
     "softmax 65535": Case(lambda x: x.softmax(-1), (f32(1024, 65535),)),
+    "softmax in 1000 rows of 200": Case(lambda x: x.softmax(-1), (f32(1000, 200),)),
     "softmax in 132 rows": Case(lambda x: x.softmax(-1), (f32(132, 32768),)),
     "softmax of some length": Case(lambda x: x.softmax(-1), (rows(1000),), unknown=(0, 1)),
     "softmax backward": Case(

@@ -39,23 +39,27 @@ from cuesta.transforms.reductions.members import Member, read_from
 from cuesta.transforms.reductions.plan import Plan, plan_of
 
 
-def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> list[NestOp] | None:
+def split_in_parts(
+    nest: NestOp, members: Sequence[Member], parts: Parts, *, beside: bool = False
+) -> list[NestOp] | None:
     """Replaces `nest` by the parts of `members`, their combination, and what comes after; gives the new nests in order.
+    What a part gives lies beside what the others give for the same point, or `beside` what it gives for other points.
 
     None, and nothing is changed, when the stages cannot be taken apart.
     Requires: `members` are some that `members_of(nest)` gives, with the partners of each.
     """
     plan = plan_of(nest, members, parts)
-    return None if plan is None else Splitter(nest, plan, parts).run()
+    return None if plan is None else Splitter(nest, plan, parts, beside=beside).run()
 
 
 class Splitter:
     """Takes a nest apart, as a plan says."""
 
-    def __init__(self, nest: NestOp, plan: Plan, parts: Parts) -> None:
+    def __init__(self, nest: NestOp, plan: Plan, parts: Parts, *, beside: bool = False) -> None:
         self.nest = nest
         self.plan = plan
         self.parts = parts
+        self.beside = beside
         self.device = layout.device_of(layout.tensor_type_of(nest.results[0]))
         self.of_parts: dict[tuple[ReduceOp, str], SSAValue] = {}
         """Of a member the tensor of its parts; by name, since a law may need a second one."""
@@ -149,8 +153,12 @@ class Splitter:
                 outs.append((member.reduction, "partner"))
             if member.law.remainder(member.reduction) is not None:
                 outs.append((member.reduction, "remainder"))
-        sizes = (*self.nest.sizes, *self.parts.outer)
-        return outs, [self.tensor(one.results[name == "place"], sizes) for one, name in outs]
+        rows, outer = tuple(self.nest.sizes), tuple(self.parts.outer)
+        strides = layout.contiguous_strides((*outer, *rows)) if self.beside else None
+        if strides is not None:
+            strides = (*strides[len(outer) :], *strides[: len(outer)])
+        kinds = [one.results[name == "place"].type for one, name in outs]
+        return outs, [layout.tensor_type((*rows, *outer), kind, strides, self.device) for kind in kinds]
 
     def write_parts(self, new: NestOp, substitution: Substitution, outs: Sequence[tuple[ReduceOp, str]]) -> None:
         """Lets a nest compute what a part gives, and store it to its first handles."""

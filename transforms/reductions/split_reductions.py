@@ -152,7 +152,7 @@ def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:
         if own := {name: choices[name] for name in OF_MEETING if name in choices}:
             joint.properties["schedule"] = loops.ScheduleAttr.of(own)
         return [joint]
-    new = split_in_parts(nest, members, parts)
+    new = split_in_parts(nest, members, parts, beside=when.reads_strips(nest, members))
     if new is None:
         raise _refusal(nest)
     for one in new:

@@ -206,6 +206,11 @@ def parts_to_time(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
     return found
 
 
+def reads_strips(nest: loops.NestOp, members: Sequence[Member]) -> bool:
+    """Whether the reductions of a nest read more in order along its points than along their own: strips of columns."""
+    return _Facts(nest, members).reads_strips()
+
+
 def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> int:
     """The points of a part of a scan; 0 where it is better left whole: programs are rows, or strips of columns, and
     each of them has one tile at a time.
@@ -556,4 +561,4 @@ class _Facts:
         return any(step(access.address, number[one], self.analysis) in (1, -1) for one in domain.induction_variables)
 
 
-__all__ = ["choose_part_on_gpu", "is_static", "parts_to_time", "points_of_meeting"]
+__all__ = ["choose_part_on_gpu", "is_static", "parts_to_time", "points_of_meeting", "reads_strips"]

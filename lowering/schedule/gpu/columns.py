@@ -89,12 +89,18 @@ Source: from 40 tilings of six nests on an H200.
 STEPPED, STEPPED_FROM, STEPPED_LONG, STEPPED_PROGRAMS = (128, 4, 4), 65, 256, 2.4
 """Columns of a program, points of each a step, and warps, of columns of so many points or more that are read once, in
 rows that begin at sectors: many threads of few numbers. Of nine nests of 100 to 2000 points 1.01 of the best (1.04);
-what was chosen before took 1.08 (1.23), and of means of 66 of 131072 bf16 17.0 us and 11.3. Where these have more
-points than the third, a processor has so many programs at least; a gradient of 32768 columns of 262, which stores as
-well, took 1.3 times TorchInductor's time so. Parts of gradients of a layer norm, whose steps read three tensors, took
-1.4 to 2 times as long as in other tiles (65536 rows of 256 bf16 38.8 us, and 19.5).
+what was chosen before took 1.08 (1.23). Where these have more points than the third, a processor has so many programs
+at least; a gradient of 32768 columns of 262, which stores as well, took 1.3 times TorchInductor's time so. Parts of
+gradients of a layer norm, whose steps read three tensors, took 1.4 to 2 times as long as in other tiles (65536 rows of
+256 bf16 38.8 us, and 19.5).
 
 Source: from 11 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
+"""
+STEPPED_ODD = (64, 8, 4)
+"""The same of points of which a last step has fewer: a step that asks whether a point is there took 1.33 times as long
+of f32, of 65 and 70 points, of bf16 1.6; so 1.00 to 1.03, 1.03 to 1.09.
+
+Source: from 10 tilings of eight nests on an H200.
 """
 FULL = 0.72
 """The share of the processors that have a program, at which programs are not too few: 2000 columns are better in 125
@@ -304,7 +310,7 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     if given.running or (given.kept and (given.wide or not given.known)):
         return _looped(given, machine)
     if are_stepped(given, machine):
-        return Tile(*STEPPED)
+        return Tile(*(STEPPED_ODD if given.points % STEPPED[1] else STEPPED))
     columns, points, warps = MANY_TILE
     many = given.width < 4 and given.aligned and given.every >= MANY * columns * machine.processors
     if given.kept and many and whole * power_of_two(given.kept) * machine.sector // given.width > KEPT:

@@ -28,11 +28,12 @@ The best of other tiles took 0.88 to 1.0 of that. Fewer rows than such programs 
 
 Source: from 24 to 60 tilings of six nests of 6272 to 62112 rows on an H200.
 """
-TURNED_WHOLE, TURNED_WHOLE_WARPS = 8, 8
-"""The same of rows of `WHOLE_SCAN` lanes, which one tile holds: 256 channels of bf16 took 23.5 us (36 with 4 rows, 47.9
-in steps of 64 points).
+TURNED_WHOLE, TURNED_WHOLE_HALF = (8, 8), (16, 4)
+"""The same, rows and warps, of rows of `WHOLE_SCAN` lanes, which one tile holds, stored in elements of 32 bits, and of
+16: a sector of them. 256 channels of bf16 took 21.0 us (36 with 4 rows, 24.6 with 8 and as many warps, 47.9 in steps of
+64 points; TorchInductor 17.9).
 
-Source: from 24 tilings of this nest on an H200.
+Source: from 24 and 21 tilings of this nest on an H200.
 """
 
 
@@ -57,11 +58,14 @@ def tile_of(
     axes = analysis.root.axes
     if lanes < WHOLE_SCAN:
         return None
-    stored = _turned_axis(analysis, leaf, large)
+    accesses = list(large)
+    stored = _turned_axis(analysis, leaf, accesses)
     if stored is not None and rows >= TURNED * machine.processors:
         along = len(axes) - axes.index(stored)
         if lanes == WHOLE_SCAN:
-            return {"along": along, "rows": TURNED_WHOLE, "lanes": lanes, "warps": TURNED_WHOLE_WARPS}
+            width = max(access.width for access in accesses if access.is_store)
+            height, warps = TURNED_WHOLE if width >= 4 else TURNED_WHOLE_HALF
+            return {"along": along, "rows": height, "lanes": lanes, "warps": warps}
         return {"along": along, "rows": TURNED, "lanes": TURNED_LANES, "warps": TURNED_WARPS}
     height = 1 if lanes > WHOLE_SCAN else WHOLE_SCAN_HEIGHT
     warps = max(1, height * lanes // (WHOLE_SCAN_WARP * leaf.values))
