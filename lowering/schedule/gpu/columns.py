@@ -97,10 +97,17 @@ gradients of a layer norm, whose steps read three tensors, took 1.4 to 2 times a
 Source: from 11 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
 """
 STEPPED_ODD = (64, 8, 4)
-"""The same of points of which a last step has fewer: a step that asks whether a point is there took 1.33 times as long
-of f32, of 65 and 70 points, of bf16 1.6; so 1.00 to 1.03, 1.03 to 1.09.
+"""The same of points of which a last step has fewer: of 26 nests of 65 to 1001 points 1.03 of the best, 1.09 at most
+but for those below, where steps of four that ask whether a point is there took 1.2, 1.6 at most.
 
-Source: from 10 tilings of eight nests on an H200.
+Source: from 10 to 12 tilings of these nests on an H200.
+"""
+STEPPED_ALONE, STEPPED_ALONE_PROGRAMS = (128, 1, 1), 7.5
+"""The same of as many points as `STEPPED_LONG` says at most, of which a processor has so many programs: a lane goes down
+a vector of columns by itself. Of ten nests of 65 to 90 points of 131072 to 317184 columns, f32 and bf16, 1.02 of the
+best (1.06), and 1.11 (1.37) in steps of eight. Fewer columns took 1.2 to 2.7 times as long so.
+
+Source: from 10 to 12 tilings of these nests on an H200.
 """
 FULL = 0.72
 """The share of the processors that have a program, at which programs are not too few: 2000 columns are better in 125
@@ -310,7 +317,10 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     if given.running or (given.kept and (given.wide or not given.known)):
         return _looped(given, machine)
     if are_stepped(given, machine):
-        return Tile(*(STEPPED_ODD if given.points % STEPPED[1] else STEPPED))
+        if given.points % STEPPED[1] == 0:
+            return Tile(*STEPPED)
+        many = given.every >= STEPPED_ALONE_PROGRAMS * STEPPED_ALONE[0] * machine.processors
+        return Tile(*(STEPPED_ALONE if many and given.points <= STEPPED_LONG else STEPPED_ODD))
     columns, points, warps = MANY_TILE
     many = given.width < 4 and given.aligned and given.every >= MANY * columns * machine.processors
     if given.kept and many and whole * power_of_two(given.kept) * machine.sector // given.width > KEPT:
