@@ -45,7 +45,7 @@ def measure(task: tuple[str, int, int]) -> list[Row]:
     line, most, nests_at_most = task
     import torch
 
-    from benchmarks.random_nests import asked_about, nests, sampled, with_choices
+    from benchmarks.random_nests import asked_about, asked_in_parts, nests, sampled, with_choices
     from cuesta.dialects.core.locations import print_text
     from cuesta.pipeline import default_stages
     from cuesta.tuning import Tuner, cuda_timer

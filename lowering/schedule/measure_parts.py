@@ -2,7 +2,7 @@
 
     loops.nest (%i : 16) outs(…) { %s = sum (%j : 442368) of f(%i, %j); store g(%s) }
     →
-    loops.nest (%i : 16) outs(…) schedule #loops.schedule<part = 8192> { %s = sum (%j : 442368) of f(%i, %j); store g(%s) }
+    loops.nest (%i : 16) outs(…) schedule #loops.schedule<part = 8192> { %s = sum (%j : 442368) of …; store g(%s) }
 
 Whole rows, parts whose programs meet, and parts in kernels of their own differ in what no cost counts well: how many
 loads a program has on their way, what waits where programs meet. `choose-parts` takes over what is written, and decides

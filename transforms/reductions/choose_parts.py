@@ -21,7 +21,9 @@ from cuesta.transforms.reductions.when_on_cpu import choose_part
 
 
 class ChoosePartsPass(DevicePass):
-    """Chooses the parts of reductions, by `when.py` and `when_on_cpu.py`. Who says how a nest runs means the nest as it is."""
+    """Chooses the parts of reductions, by `when.py` and `when_on_cpu.py`. Who says how a nest runs means the nest as it
+    is.
+    """
 
     name = "choose-parts"
 

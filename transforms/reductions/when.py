@@ -1,6 +1,6 @@
-"""When reductions are computed in parts on a GPU: where whole ones would leave most of it idle, or read memory too often,
-by the costs of `gpu_cost.py`. (On a processor: `when_on_cpu.py`. Fusion begins a sum where what it adds up is made,
-`transforms/fusion/partial.py`, when that saves bytes, as it asks of every move.)
+"""When reductions are computed in parts on a GPU: where whole ones would leave most of it idle, or read memory too
+often, by the costs of `gpu_cost.py`. (On a processor: `when_on_cpu.py`. Fusion begins a sum where what it adds up is
+made, `transforms/fusion/partial.py`, when that saves bytes, as it asks of every move.)
 
 The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part, `cooperative` and `ahead`.
 Nothing is changed here.
@@ -114,14 +114,14 @@ Gradients of a layer norm's weights took 38.8 us in parts of 256 points, 23.9 of
 Source: from five parts of twelve nests on an H200.
 """
 TRIED, TRIED_LEAST = (4, 32), 256
-"""Programs of a processor whose parts are worth timing, and the fewest points of such a part. Of 103 nests what is chosen
-took 1.071 of the best of six to nine, 8.5 at most; the best of that and of these two 1.011, 1.13 at most.
+"""Programs of a processor whose parts are worth timing, and the fewest points of such a part. Of 103 nests what is
+chosen took 1.071 of the best of six to nine, 8.5 at most; the best of that and of these two 1.011, 1.13 at most.
 
 Source: from parts of these nests on an H200.
 """
 TRIED_PROGRAMS, TRIED_FROM = 4, 3.0
-"""Programs of a processor from which on parts are not tried; and what the nest is thought to cost at least, in launches:
-less is no gain to wait for.
+"""Programs of a processor from which on parts are not tried; and what the nest is thought to cost at least, in
+launches: less is no gain to wait for.
 
 Source: a choice.
 """
@@ -200,9 +200,10 @@ def parts_to_time(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
     for many in TRIED:
         points = max(TRIED_LEAST, power_of_two(math.ceil(facts.points * programs / (many * machine.processors))))
         one = {"part": points}
-        if 2 * points <= facts.points and one != chosen and one not in found:
-            if plan_of(nest, members, runs.parts(points)) is not None:
-                found.append(one)
+        if 2 * points > facts.points or one == chosen or one in found:
+            continue
+        if plan_of(nest, members, runs.parts(points)) is not None:
+            found.append(one)
     return found
 
 

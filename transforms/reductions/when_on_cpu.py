@@ -1,6 +1,6 @@
-"""When reductions are computed in parts on a processor: large ones with hardly any parallel points around them, so that
-all threads have work; and several over the same columns of one large tensor, since in short pieces of columns the second
-finds in the cache what the first one read.
+"""When reductions are computed in parts on a processor: large ones with hardly any parallel points around them, so
+that all threads have work; and several over the same columns of one large tensor, since in short pieces of columns the
+second finds in the cache what the first one read.
 
 The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part. Nothing is changed here.
 """

@@ -103,9 +103,9 @@ but for those below, where steps of four that ask whether a point is there took 
 Source: from 10 to 12 tilings of these nests on an H200.
 """
 STEPPED_ALONE, STEPPED_ALONE_PROGRAMS = (128, 1, 1), 7.5
-"""The same of as many points as `STEPPED_LONG` says at most, of which a processor has so many programs: a lane goes down
-a vector of columns by itself. Of ten nests of 65 to 90 points of 131072 to 317184 columns, f32 and bf16, 1.02 of the
-best (1.06), and 1.11 (1.37) in steps of eight. Fewer columns took 1.2 to 2.7 times as long so.
+"""The same of as many points as `STEPPED_LONG` says at most, of which a processor has so many programs: a lane goes
+down a vector of columns by itself. Of ten nests of 65 to 90 points of 131072 to 317184 columns, f32 and bf16, 1.02 of
+the best (1.06), and 1.11 (1.37) in steps of eight. Fewer columns took 1.2 to 2.7 times as long so.
 
 Source: from 10 to 12 tilings of these nests on an H200.
 """
