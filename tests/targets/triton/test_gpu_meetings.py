@@ -40,7 +40,9 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled(function: Any) -> Any:
     torch._dynamo.reset()
-    return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)
+    # Nobody is asked whether parts in kernels of their own are faster.
+    options = {"measure_unsure": False}
+    return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False, options=options)
 
 
 def assert_right(name: str, dtype: torch.dtype) -> None:
