@@ -97,11 +97,23 @@ def test_a_processor_has_numbers_of_its_own() -> None:
     assert cost_of(64, 64, 3, gradients="both", device="cpu") == ("plain", None)
 
 
-def test_groups_of_many_channels_are_as_no_groups() -> None:
-    for dtype in ("bf16", "f32"):
-        kind, cost = cost_of(64, 64, 3, dtype, groups=2)
-        assert kind == "grouped" and cost is not None and cost > 1  # channels last is faster
-    assert cost_of(64, 32, 3, "bf16", groups=2) == ("grouped", -2.0), "what is given has few channels in a group"
+def test_groups_of_16_bits_are_faster_channels_first_and_of_32_those_of_many_channels() -> None:
+    for channels, out, groups in ((64, 64, 2), (240, 64, 4), (64, 32, 2), (16, 64, 4)):
+        for stride in (1, 2):
+            for gradients in ("none", "both"):
+                cost = cost_of(channels, out, 3, "bf16", stride=stride, groups=groups, gradients=gradients)[1]
+                assert cost is not None and cost < 0
+    assert cost_of(64, 64, 3, groups=2) == ("grouped", 3.0), "32 channels of a group are not many"
+    assert cost_of(96, 64, 3, groups=2) == ("grouped", -3.0)
+    assert cost_of(64, 240, 3, groups=2) == ("grouped", 3.0), "what is given does not count"
+    assert cost_of(16, 64, 3, groups=4) == ("grouped", 0.0), "few"
+
+
+def test_gradients_of_groups_are_faster_channels_first_where_windows_go_in_steps() -> None:
+    for channels in (16, 64, 240):
+        by_one = cost_of(channels, 64, 3, groups=4, gradients="both")[1]
+        by_two = cost_of(channels, 64, 3, groups=4, gradients="both", stride=2)[1]
+        assert by_one is not None and by_one > 0 and by_two == -2.0
 
 
 def test_little_speaks_for_a_copy_where_windows_go_in_steps() -> None:
