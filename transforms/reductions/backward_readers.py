@@ -100,7 +100,7 @@ def _read_through_copies(scanned: SSAValue) -> None:
 
 def _backwards(load: loops.LoadOp, position: int, reader: loops.NestOp) -> SSAValue | None:
     """The axis of a nest of points along which a load goes backwards from the last element on, at one position, while
-    it goes along others at the rest; None where it does not.
+    it goes along others at the rest, or stays where it is; None where it does not.
     """
     found: SSAValue | None = None
     others = set[SSAValue]()
@@ -108,6 +108,8 @@ def _backwards(load: loops.LoadOp, position: int, reader: loops.NestOp) -> SSAVa
     for place, result in enumerate(load.map.results):
         dims = sym.dims_of(result)
         if place != position:
+            if not dims:
+                continue  # one place for all points: a dimension of one element is read so
             if len(dims) != 1 or result != sym.dim(*dims):
                 return None
             others.add(load.indices[next(iter(dims))])

@@ -149,3 +149,25 @@ func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
   }
   func.return %w : tensor<8x40xf32>
 }
+
+// -----
+
+// A dimension of one element is read at one place; so may another be, of which no more is read. (Running sums of
+// 1048575x32x1x1x1 f32 from the end took 330 us on an H200, and 73 of 1048575x32.)
+// CHECK:      %y = loops.nest (%i : 8, %k : 40, %l : 1)
+// CHECK-NEXT:   loops.load %t[%i, %k, 0]
+// CHECK-NEXT:   loops.store %{{.*}}, %o[%i, -%k + 39, %l]
+func.func @main(%x : tensor<8x40x1xf32>) -> tensor<8x40x1xf32> {
+  %t = loops.nest (%i : 8, %l : 1) outs(%o : tensor<8x40x1xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j, 0] : tensor<8x40x1xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j, %l] : tensor<8x40x1xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40, %l : 1) outs(%o : tensor<8x40x1xf32>) {
+    %s = loops.load %t[%i, -%k + 39, 0] : tensor<8x40x1xf32>
+    loops.store %s, %o[%i, %k, %l] : tensor<8x40x1xf32>
+  }
+  func.return %y : tensor<8x40x1xf32>
+}
