@@ -87,6 +87,9 @@ fuzz-programs: $(READY) ## look for a program that is not as in eager: mutation,
 fuzz-machines: $(READY) ## look for a GPU on which a schedule is wrong: random machines, Triton's interpreter (PROGRAMS=500, SEED=0)
 	$(RUN) -m tests.fuzz.machines --programs $(or $(PROGRAMS),500) --seed $(or $(SEED),0) --workers $(WORKERS)
 
+fuzz-ones: $(READY) ## look for kernels that depend on dimensions of one element (SEEDS=0-400)
+	$(RUN) -m tests.fuzz.ones --seeds $(or $(SEEDS),0-400)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .

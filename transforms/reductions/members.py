@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from cuesta.dialects import elem
+from cuesta.dialects import elem, sym
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
 from cuesta.dialects.loops.surgery import stores_of
+from cuesta.dialects.sym.syntax import canonical_operands
 from cuesta.transforms import thresholds
 from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
 
@@ -236,6 +238,14 @@ def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) 
         constants = isinstance(left, elem.ConstantOp)
         if not constants and (left.parent is None or bodies.get(left.parent) is not right.parent):
             return False
+        if isinstance(left, LoadOp) and isinstance(right, LoadOp):
+            (places, at), (others, there) = _place_of(left), _place_of(right)
+            pairs = [
+                (left.source, right.source),
+                *zip(at, there, strict=False),
+                *zip(left.rest, right.rest, strict=False),
+            ]
+            return places == others and len(left.rest) == len(right.rest) and all(same(x, y) for x, y in pairs)
         alike = (
             a.type == b.type
             and left.properties == right.properties
@@ -245,9 +255,19 @@ def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) 
         if isinstance(left, ReduceOp) and isinstance(right, ReduceOp):
             bodies[left.body] = right.body
             return alike and position_of(a) == position_of(b) and same(left.yielded, right.yielded)
-        return alike and isinstance(left, elem.ElementwiseOp | LoadOp)
+        return alike and isinstance(left, elem.ElementwiseOp)
 
     return same(one, other)
+
+
+def _place_of(load: LoadOp) -> tuple[list[sym.IndexExpr], list[SSAValue]]:
+    """Where a load reads, and the indices that this is made of: the first element, where there is one in a dimension,
+    whatever index says so.
+    """
+    sizes = sizes_of(tensor_type_of(load.source))
+    places = [0 if size == 1 else place for size, place in zip(sizes, load.map.results, strict=True)]
+    used, canonical = canonical_operands(load.indices, places)
+    return list(canonical), list(used)
 
 
 __all__ = [
