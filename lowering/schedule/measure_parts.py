@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu.schedule_gpu import chosen_tiling
+from cuesta.lowering.schedule.measure_unsure import doubted
 from cuesta.lowering.schedule.tune_kernels import tune_nests
 from cuesta.transforms.reductions.when import choose_part_on_gpu, parts_to_time
 from cuesta.transforms.tilings.cost import time_whole
@@ -44,11 +45,15 @@ class MeasurePartsPass(ModulePass):
 
 
 def parts_or_none(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]:
-    """The choices of a nest that are worth timing beside those of `choose-parts`: parts, and a tiling of the whole."""
+    """The choices of a nest that are worth timing beside those of `choose-parts`: parts, and a tiling of the whole, or
+    those that `measure-unsure` would ask about, which would come too late.
+    """
     nest = analysis.nest
     found = parts_to_time(nest, machine)
-    if not found or not choose_part_on_gpu(nest, machine):
-        return found
+    if not found:
+        return []
+    if not choose_part_on_gpu(nest, machine):
+        return [*found, *doubted(analysis, machine)]
     whole, ideal = time_whole(nest, machine)
     tiling = chosen_tiling(analysis, machine)
     if tiling is not None and 0 < whole - LAUNCH < HOPELESS * (ideal - LAUNCH):
