@@ -95,6 +95,25 @@ def test_what_is_long_takes_turns(pytester: pytest.Pytester, monkeypatch: pytest
     assert len(ids("0", *(one for one in sorted(parts[1]) if "long" in one))) == len(parts[1]) - 1
 
 
+def test_of_many_parameters_a_few_run_between_edits(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeconftest(
+        "from tests.support import turns\n"
+        "def pytest_collection_modifyitems(config, items): turns.take_turns(items, turns.whose_turn(config.args))"
+    )
+    text = LONG.replace("test_short()", "test_pair(a)").replace(
+        "\n\ndef", '\n\n@pytest.mark.parametrize("a", "xy")\ndef'
+    )
+    (pytester.mkdir("tests") / "test_it.py").write_text(text, encoding="utf-8")
+
+    def ids(turn: str) -> list[str]:
+        monkeypatch.setenv("TURN", turn)
+        said = pytester.runpytest("--collect-only", "-q", "-m", "not thorough").outlines
+        return [line.partition("::")[2] for line in said if "::" in line]
+
+    assert ids("none") == ["test_long[0]", "test_long[14]", "test_long[29]", "test_pair[x]", "test_pair[y]"]
+    assert len(ids("0")) == len(ids("all")) == 32
+
+
 def test_whose_turn_it_is() -> None:
     assert {turns.turn_of(bytes([number]), None) for number in range(40)} == set(range(turns.TURNS))
     assert turns.turn_of(b"", "all") is None and turns.turn_of(b"", "2") == 2
