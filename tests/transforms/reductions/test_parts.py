@@ -15,6 +15,7 @@ from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.layout import sizes_of, strides_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.targets import reference
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
@@ -208,6 +209,21 @@ def test_what_is_split_gives_the_same(name: str, columns: int) -> None:
     body, outs, laws = PROGRAMS[name]
     before, after = split(rows_of(columns, body, outs), parts_of(columns, 16), laws)
     reference.check_equivalent(before, after, exact=False)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_parts_may_lie_beside_those_of_other_points(name: str) -> None:
+    """What columns give lies side by side: a program that has 32 of them stores to four sectors, and not to 32."""
+    body, outs, _ = PROGRAMS[name]
+    before, module = parse(rows_of(71, body, outs)), parse(rows_of(71, body, outs))
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    found = split_in_parts(nest, members_of(nest), parts_of(71, 16), beside=True)
+    assert found is not None
+    assert {(sizes_of(one.type), strides_of(one.type)) for one in found[0].results} == {((ROWS, 5), (1, ROWS))}
+    verify_module(module)
+    printed = print_text(module)
+    assert print_text(parse(printed)) == printed
+    reference.check_equivalent(before, module, exact=False)
 
 
 def special(columns: int) -> Tensor:
