@@ -313,7 +313,7 @@ def greatest_and_how_often(rows: int, columns: int) -> dict[str, int]:
 
 
 def test_what_a_later_reduction_reads_counts() -> None:
-    """A gradient of `amax` over both axes of 16384 by 64 f32 took 115 us on an H200 by one program, and 13.5 in parts."""
+    """A gradient of `amax` over both axes of 16384 by 64 f32 took 115 us by one program, and 13.5 in parts."""
     assert "part" in greatest_and_how_often(16384, 64)
     assert greatest_and_how_often(16384, 1) == {}
 
