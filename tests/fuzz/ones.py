@@ -31,7 +31,7 @@ ALONG_AXES = (
 LARGEST = 3000
 """Sizes of a problem at most: parts of reductions are chosen, and nothing takes long."""
 
-Kernel = tuple[int, int, int, int]
+Kernel = tuple[int, ...]
 """Warps; loads, stores and loops of a text."""
 
 

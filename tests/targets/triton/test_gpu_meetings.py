@@ -40,9 +40,8 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled(function: Any) -> Any:
     torch._dynamo.reset()
-    # Nobody is asked whether parts in kernels of their own are faster.
-    options = {"measure_unsure": False}
-    return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False, options=options)
+    alone: dict[str, Any] = {"measure_unsure": False}  # nobody asks whether parts in kernels of their own are faster
+    return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False, options=alone)
 
 
 def assert_right(name: str, dtype: torch.dtype) -> None:
