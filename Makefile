@@ -45,7 +45,7 @@ notebook: $(READY) ## a model walks down the slope, in a browser (ARGS="--headle
 test: $(READY) ## the test suite, on the CPU: a quarter of what takes long, in turns (TURN=all: all of it)
 	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not thorough" $(PYTEST_ARGS)
 
-test-fast: $(READY) ## what to run between edits: nothing that takes long, a few parameters of each test, in a minute
+test-fast: $(READY) ## what to run between edits: nothing that takes long, a few parameters of each test
 	TURN=none $(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not slow and not thorough" $(PYTEST_ARGS)
 
 test-thorough: $(READY) ## what the suite leaves out: other models, other parameters, what is long and whose turn it is not

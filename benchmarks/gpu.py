@@ -185,8 +185,11 @@ class Run:
     def measure_all(self) -> None:
         """Every case that was compiled, one after the other, until the time is over."""
         for name, process in self.owners.items():
-            left = self.end - perf_counter()
-            self.rows[name] |= process.ask("measure", name, min(120, left)) if left > 0 else {"error": "no time left"}
+            left = min(120.0, self.end - perf_counter())
+            answer = process.ask("measure", name, left) if left > 0 else {"error": "no time left"}
+            if str(answer.get("error", "")).startswith("no answer"):
+                process.process.kill()  # it would answer later, and to another question
+            self.rows[name] |= answer
 
     def measure(self, lines: Sequence[str]) -> None:
         """Compiles and measures random programs, whose processes end with that."""

@@ -58,3 +58,34 @@ def test_products_attention_and_a_loss_are_rows() -> None:
     assert sum(name.startswith("convolution, ") for name in cases) >= 12
     for name, case in cases.items():
         assert (case.name, case.training, case.bound) == (name, "trained" in name, "arithmetic")
+
+
+class Answering:
+    """A process that measures what it is asked to, but for one case, at which it never ends."""
+
+    def __init__(self) -> None:
+        self.process = argparse.Namespace(kill=self.kill)
+        self.alive = True
+
+    def kill(self) -> None:
+        self.alive = False
+
+    def ask(self, verb: str, name: str, seconds: float) -> dict[str, object]:
+        if not self.alive:
+            return {"error": "the process died"}
+        return {"error": f"no answer in {seconds} s"} if name == "endless" else {"cuesta_ms": 1.0}
+
+
+def test_who_gives_no_answer_gives_none_later_and_after_the_time_nothing_is_measured() -> None:
+    run = Run(argparse.Namespace(skip_inductor=True, seconds=60.0))
+    one, other = Answering(), Answering()
+    cases = {"first": one, "endless": one, "behind it": one, "elsewhere": other}
+    run.owners = cases  # pyright: ignore[reportAttributeAccessIssue]
+    run.rows = {name: {} for name in cases}
+    run.measure_all()
+    assert run.rows["first"] == run.rows["elsewhere"] == {"cuesta_ms": 1.0}
+    assert run.rows["behind it"] == {"error": "the process died"} and not one.alive
+    run.end = 0.0
+    run.rows = {name: {} for name in cases}
+    run.measure_all()
+    assert all(row == {"error": "no time left"} for row in run.rows.values())
