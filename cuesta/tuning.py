@@ -180,9 +180,8 @@ def tuners_for(options: Options, stages: Sequence[Stage]) -> dict[str, Tuner]:
     through the stages behind it, none of which asks in turn. They share a log.
     """
     kept, log = Timings.chosen_by(options), list[str]()
-    silent = [stage for stage in stages if stage.label not in ASKING]
     return {
-        stage.label: Tuner([one for one in stages[position:] if one in silent], cuda_timer, kept, log)
+        stage.label: Tuner([one for one in stages[position:] if one.label not in ASKING], cuda_timer, kept, log)
         for position, stage in enumerate(stages)
         if stage.label in ASKING
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_schedules
-from benchmarks.gpu_schedules import gathered, report
+from benchmarks.gpu_schedules import bound_asked, gathered, report
 
 
 class Every:
@@ -47,3 +47,12 @@ def test_what_was_measured_is_written_and_told(tmp_path: Path, capsys: pytest.Ca
     told = capsys.readouterr().out
     assert "1.50  3.0 µs, 2.0 with {'warps': 4}: one" in told and "it failed: two" in told
     assert "1 nests of 2; chosen next to best: 1.500 (geometric mean), 1.50 at most" in told
+
+
+def test_what_a_nest_has_when_parts_and_then_tilings_were_asked_about() -> None:
+    parts, tiling = {"part": 512}, {"along": 1, "rows": 4, "lanes": 64, "warps": 2}
+    row = {"choices": [{}, parts, tiling], "times": [9.0, 6.0, 3.0], "asked": [tiling], "asked_in_parts": [parts]}
+    assert bound_asked(row) == 2.0, "in parts it has a schedule, and its tilings are not asked about"
+    assert bound_asked({**row, "times": [9.0, 9.5, 3.0]}) == 1.0
+    assert bound_asked({**row, "asked_in_parts": [parts, tiling]}) == 1.0
+    assert bound_asked({**row, "asked": [], "asked_in_parts": []}) == 3.0

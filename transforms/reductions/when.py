@@ -189,9 +189,10 @@ def parts_to_time(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
     if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
         return []
     facts = _Facts(nest, members)
-    programs, chosen = facts.programs(), choose_part_on_gpu(nest, machine)
+    programs = facts.programs()
     if programs >= TRIED_PROGRAMS * machine.processors or facts.points < 2 * TRIED_LEAST:
         return []
+    chosen = choose_part_on_gpu(nest, machine)
     cost = gpu_cost.of_parts if chosen else gpu_cost.of_whole_rows
     if cost(facts.seen(machine), machine) < TRIED_FROM * machine.launch_bytes:
         return []

@@ -97,15 +97,16 @@ gradients of a layer norm, whose steps read three tensors, took 1.4 to 2 times a
 Source: from 11 tilings of these nests on an H200, whose reductions have registers (`registers.py`).
 """
 STEPPED_ODD = (64, 8, 4)
-"""The same of points of which a last step has fewer: of 26 nests of 65 to 1001 points 1.03 of the best, 1.09 at most
-but for those below, where steps of four that ask whether a point is there took 1.2, 1.6 at most.
+"""The same of points of which a last step has fewer: of 14 nests of 65 to 1001 points, but for those below, 1.03 of the
+best (1.09), and 1.06 (1.26) in steps of four, which ask at each whether a point is there.
 
 Source: from 10 to 12 tilings of these nests on an H200.
 """
 STEPPED_ALONE, STEPPED_ALONE_PROGRAMS = (128, 1, 1), 7.5
 """The same of as many points as `STEPPED_LONG` says at most, of which a processor has so many programs: a lane goes
-down a vector of columns by itself. Of ten nests of 65 to 90 points of 131072 to 317184 columns, f32 and bf16, 1.02 of
-the best (1.06), and 1.11 (1.37) in steps of eight. Fewer columns took 1.2 to 2.7 times as long so.
+down a vector of columns by itself. Of 14 nests of 65 to 90 points of 131072 to 317184 columns, f32 and bf16, 1.01 of
+the best (1.04), in steps of eight 1.07 (1.37), of four 1.26 (1.63). The 14 of fewer columns, or more points, took 1.77
+(2.85) so.
 
 Source: from 10 to 12 tilings of these nests on an H200.
 """

@@ -18,7 +18,7 @@ from cuesta.lowering.schedule.measure_parts import MeasurePartsPass
 from cuesta.lowering.schedule.tune_kernels import measuring
 from cuesta.transforms.reductions.choose_parts import ChoosePartsPass
 from cuesta.transforms.reductions.when import choose_part_on_gpu
-from tests.lowering.schedule.test_tune_kernels import Asked
+from tests.lowering.schedule.test_tune_kernels import Asked, choices
 from tests.support.triton_interpreter import on_cuda, parse
 
 
@@ -51,11 +51,6 @@ def after(text: str, asked: Asked) -> ModuleOp:
         MeasurePartsPass().apply(make_context(), module)
     module.verify()
     return module
-
-
-def choices(module: ModuleOp) -> list[dict[str, int]]:
-    """Of each nest."""
-    return [dict(op.choices) for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
 
 
 def part_of(text: str) -> int:

@@ -7,8 +7,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from benchmarks.random_nests import analysed
 from cuesta.context import make_context
-from cuesta.dialects import loops
-from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.lowering.schedule import measure_unsure, tune_kernels
@@ -16,7 +14,7 @@ from cuesta.lowering.schedule.gpu.schedule_gpu import chosen_tiling, usual_tilin
 from cuesta.lowering.schedule.measure_unsure import ASKED, MeasureUnsurePass, doubted
 from cuesta.lowering.schedule.tune_kernels import measuring
 from cuesta.transforms.tilings.cost import costs_of
-from tests.lowering.schedule.test_tune_kernels import ROWS, Asked
+from tests.lowering.schedule.test_tune_kernels import ROWS, Asked, choices
 from tests.support.triton_interpreter import on_cuda, parse
 
 
@@ -73,11 +71,6 @@ def after(text: str, asked: Asked) -> ModuleOp:
         MeasureUnsurePass().apply(make_context(), module)
     module.verify()
     return module
-
-
-def choices(module: ModuleOp) -> list[dict[str, int]]:
-    """Of each nest."""
-    return [dict(op.choices) for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
 
 
 def test_the_fastest_of_a_few_is_written_down() -> None:
