@@ -42,7 +42,7 @@ notebook: $(READY) ## a model walks down the slope, in a browser (ARGS="--headle
 	$(RUN) -m marimo run $(ARGS) examples/slope.py
 
 ##@ Tests
-test: $(READY) ## the test suite, on the CPU: a quarter of what takes long, in turns (TURN=all: all of it)
+test: $(READY) ## the test suite, on the CPU: a sixth of what takes long, in turns (TURN=all: all of it)
 	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not thorough" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## what to run between edits: nothing that takes long, a few parameters of each test

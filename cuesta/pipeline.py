@@ -73,6 +73,11 @@ STAGES: tuple[Stage, ...] = (
         "on a GPU: statistics of rows and what is made of their points may lie each as it likes",
         where="blocks",
     ),
+    Stage(
+        "measure-layouts",
+        "library calls are final, and nobody has chosen a layout yet",
+        where="tunes",
+    ),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("multiply-patches", "how images lie is final, and what reads patches may still join other nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),

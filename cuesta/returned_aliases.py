@@ -128,7 +128,7 @@ def counting_apart(
     the graph above it, where what is written to one part would be a change of all (torch 2.11, 2.13). Those at the
     positions of `seen` count with the part beside it, which they are views of (`views_of_parts`).
 
-    Near miss: a part that is given back, which is the same object.
+    Near misses: a part that is given back, which is the same object; and what is returned twice, which is one.
     """
     import torch
 
@@ -137,10 +137,11 @@ def counting_apart(
 
     def call(arguments: list[Any]) -> Any:
         made = list(function(arguments))
+        apart: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for position in parts:
             one = made[position]
             if isinstance(one, torch.Tensor) and one._is_view():
-                made[position] = one.data
+                made[position] = apart.setdefault(id(one), (one, one.data))[1]
         for position, part in seen:
             view, base = made[position], made[part]
             if view.dtype == base.dtype and view.untyped_storage()._cdata == base.untyped_storage()._cdata:

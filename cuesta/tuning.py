@@ -35,7 +35,7 @@ Function = Callable[[list[Any]], Sequence[Any]]
 Timer = Callable[[Sequence[Function], Sequence[Any], str], Sequence[float]]
 """How long each function takes on a device with the same arguments, in µs; infinity for one that fails."""
 
-BY_DEFAULT = ("measure-parts", "measure-unsure")
+BY_DEFAULT = ("measure-layouts", "measure-parts", "measure-unsure")
 """The stages that ask a device where nothing says that all is to be tuned."""
 ASKING = ("tune-kernels", *BY_DEFAULT)
 """All stages that ask one."""
@@ -45,7 +45,13 @@ FLUSHED = 256 << 20
 MICROSECONDS = 20_000.0
 """What the runs of one question take together, about."""
 FEWEST, MOST = 5, 40
-"""Runs of each program."""
+"""Runs of each program; one is enough where they take so long together that nothing else can be meant."""
+LONG = 100_000.0
+"""Microseconds from which on one is."""
+HOPELESS, SOON = 3.0, 500.0
+"""What takes so many times as long as the fastest, the first time that it is timed, is not run again, unless it takes
+less than so many us: the host may have been what was waited for.
+"""
 SHARE = 256
 """The answers on disk may take so small a part of the bytes that the cache may."""
 AHEAD = 2_000_000
@@ -246,12 +252,17 @@ def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any], device: 
                 first.append(start.elapsed_time(end) * 1e3)
             except RuntimeError:  # more registers or shared memory than there are
                 first.append(math.inf)
-        alive = [position for position, time in enumerate(first) if math.isfinite(time)]
-        rounds = max(FEWEST, min(MOST, int(MICROSECONDS / max(1.0, sum(first[position] for position in alive)))))
+        alive = [
+            position
+            for position, time in enumerate(first)
+            if math.isfinite(time) and time <= max(SOON, HOPELESS * min(first))
+        ]
+        together = sum(first[position] for position in alive)
+        rounds = max(FEWEST if together < LONG else 1, min(MOST, int(MICROSECONDS / max(1.0, together))))
         torch.cuda._sleep(AHEAD)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]  # what torch's own benchmarks use
         events = [[run(functions[position]) for position in alive] for _ in range(rounds)]
         torch.cuda.synchronize()
-    times = [math.inf] * len(functions)
+    times = list(first)
     for number, position in enumerate(alive):
         times[position] = statistics.median(row[number][0].elapsed_time(row[number][1]) * 1e3 for row in events)
     return times

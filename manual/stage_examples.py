@@ -20,6 +20,7 @@ WRITTEN = Path(__file__).parent / "examples" / "stages"
 """Examples for stages that have no room in tests/filecheck/, one file each, written like those."""
 NO_EXAMPLE = {
     "tune-kernels": "It measures on a device; what it leaves is a `schedule` on a nest.",
+    "measure-layouts": "It measures on a device, as `tune-kernels` does, how images of convolutions are to lie.",
     "measure-parts": "It measures on a device, as `tune-kernels` does, whether reductions are in parts.",
     "measure-unsure": "It measures on a device, as `tune-kernels` does, where the model of costs is not sure.",
     "lend-arguments": "It is about operators of users: `tests/transforms/test_lend_arguments.py` has programs.",

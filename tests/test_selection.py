@@ -90,7 +90,7 @@ def test_what_is_long_takes_turns(pytester: pytest.Pytester, monkeypatch: pytest
     whole = ids("all")
     assert len(whole) == 31 and set[str]().union(*parts) == whole
     assert set[str].intersection(*parts) == {"tests/test_it.py::test_short"}
-    assert sum(map(len, parts)) == 30 + turns.TURNS and min(map(len, parts)) > 4
+    assert sum(map(len, parts)) == 30 + turns.TURNS and min(map(len, parts)) > 2
     assert ids("0", "tests/test_it.py") == whole
     assert len(ids("0", *(one for one in sorted(parts[1]) if "long" in one))) == len(parts[1]) - 1
 

@@ -17,12 +17,12 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from cuesta.lowering.capture.memory_ranges import (
-    has_no_gaps,
     is_known,
     is_several,
     known_to_meet,
     lie_alike,
     may_meet,
+    meet_now,
     memory_of,
     overlaps,
 )
@@ -57,9 +57,10 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, and
     AOTAutograd makes 0 of it.
 
-    Likewise of what is known to be in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in
-    eager, where both have no gaps. AOTAutograd reads all before it writes. (Of what is no operator of single elements,
-    eager's result may be of what it has written: torch.sum(x, 0, out=x), x.masked_scatter_(mask, x).)
+    Likewise of what is in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in eager, where
+    both have no gaps, and else reads what it has written. AOTAutograd reads all before it writes. (Of what is no
+    operator of single elements, eager's result may be of what it has written: torch.sum(x, 0, out=x),
+    x.masked_scatter_(mask, x).)
 
     Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse`
     and `unfold_inverse` of FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
@@ -135,12 +136,10 @@ def _is_of_elements(node: Node) -> bool:
 def _reads_a_part(node: Node, written: Node) -> bool:
     """Whether a call reads elements that it writes to, which do not lie as those do."""
     for target in tensors_of(written):
-        if has_no_gaps(target):
-            others = (one for source in node.all_input_nodes if source is not written for one in tensors_of(source))
-            alike = [one for one in others if memory_of(one) == memory_of(target) and one.dtype == target.dtype]
-            parts = [one for one in alike if has_no_gaps(one) and not lie_alike(one, target)]
-            if any(known_to_meet([one, target]) for one in parts):
-                return True
+        others = (one for source in node.all_input_nodes if source is not written for one in tensors_of(source))
+        alike = [one for one in others if memory_of(one) == memory_of(target) and one.dtype == target.dtype]
+        if any(meet_now(one, target) for one in alike if not lie_alike(one, target)):
+            return True
     return False
 
 

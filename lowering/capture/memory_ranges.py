@@ -5,9 +5,10 @@ Sizes may be symbols; each function says whether it guards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -49,6 +50,52 @@ def may_meet(tensors: Sequence[torch.Tensor]) -> bool:
         ranges.sort()
         return any(a[1] >= b[0] for a, b in pairwise(ranges))
     return any(not (guard_or_false(a[1] < b[0]) or guard_or_false(b[1] < a[0])) for a, b in combinations(ranges, 2))
+
+
+_TRIES: Final = 10_000
+"""How many indices are tried to find out whether two tensors have an element in common.
+
+Source: a bound on the time of a capture: most layouts are settled by a few.
+"""
+
+
+def meet_now(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one memory have an element in common, with the sizes of this call: places of one are those
+    of the other, offset + sum of index * stride. Not where only the data knows the sizes, or where too many indices
+    would have to be tried.
+    """
+    if any(_is_of_data(one) or any(_now(size) == 0 for size in one.shape) for one in (a, b)):
+        return False
+    laid = [
+        (step, size, sign)
+        for one, sign in ((a, 1), (b, -1))
+        for step, size in zip(one.stride(), one.shape, strict=True)
+    ]
+    steps = [(_now(step), _now(size) - 1, sign) for step, size, sign in laid]
+    steps = sorted((one for one in steps if one[0] and one[1]), reverse=True)
+    return _can_be(_now(b.storage_offset()) - _now(a.storage_offset()), steps, [_TRIES])
+
+
+def _can_be(distance: int, steps: Sequence[tuple[int, int, int]], tries: list[int]) -> bool:
+    """Whether a distance is a sum of steps, each taken some times, forwards or backwards; the largest first."""
+    if not steps:
+        return distance == 0
+    (step, most, sign), rest = steps[0], steps[1:]
+    if distance % math.gcd(*(one for one, _, _ in steps)):
+        return False
+    # What the others reach must hold the rest of the distance.
+    ahead = sum(one * times for one, times, forwards in rest if forwards > 0)
+    back = sum(one * times for one, times, forwards in rest if forwards < 0)
+    low, high = -((ahead - distance) // step), (distance + back) // step
+    if sign < 0:
+        low, high = -high, -low
+    for times in range(max(0, low), min(most, high) + 1):
+        tries[0] -= 1
+        if tries[0] < 0:
+            return False
+        if _can_be(distance - sign * times * step, rest, tries):
+            return True
+    return False
 
 
 def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:

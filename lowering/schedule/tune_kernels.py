@@ -42,7 +42,9 @@ from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
 from cuesta.transforms.products.tiles import TRIED, Around, estimates, tiles_for
 
 Question = Sequence[ModuleOp]
-"""Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
+"""Programs at the `loops` level, ready to schedule, that take the same arguments and compute the same, of the same ones
+or (where how arguments lie is what is asked) of others as large.
+"""
 Measure = Callable[[Sequence[Question]], Sequence[Sequence[float]]]
 """How long each program of each question takes, in µs; infinity for one that cannot be run."""
 
@@ -91,7 +93,7 @@ class TuneKernelsPass(ModulePass):
     """Whether what follows a product takes it rounded to its type, as in eager."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        measure = _asked_of(machine_of(op))
+        measure = asked_of(machine_of(op))
         if measure is None:
             return
         chosen = [one for one in entry_block(op).ops if isinstance(one, loops.NestOp) and one.choices]
@@ -100,7 +102,7 @@ class TuneKernelsPass(ModulePass):
         tune_products(op, measure, self, chosen, machine_of(op))
 
 
-def _asked_of(machine: Machine) -> Measure | None:
+def asked_of(machine: Machine) -> Measure | None:
     """Measures programs that state the machine; None without anybody to ask."""
     measure = _measure.get()
     if measure is None:
@@ -146,7 +148,7 @@ def tune_nests(module: ModuleOp, tried: Callable[[NestAnalysis, Machine], Sequen
     Nothing changes without anybody to ask.
     """
     machine = machine_of(module)
-    measure = _asked_of(machine)
+    measure = asked_of(machine)
     if measure is None:
         return
     asked: dict[Fingerprint, _Asked] = {}
@@ -373,4 +375,4 @@ def program_of(
     return ModuleOp([main])
 
 
-__all__ = ["GAIN", "Measure", "Question", "TuneKernelsPass", "measuring"]
+__all__ = ["GAIN", "Measure", "Question", "TuneKernelsPass", "asked_of", "measuring", "program_of"]

@@ -118,7 +118,7 @@ def test_what_is_left_out_on_the_cpu_would_have_done_nothing(
     """The same text after every stage, whether passes that need a GPU run or not; they are not even looked up."""
     stages = default_stages()
     left_out = {stage.name for stage in stages if stage.where}
-    assert len(left_out) == 17
+    assert len(left_out) == 18
     inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
     for captured in capture(function, *inputs, backward=True):
         every = _texts(captured.module.clone(), [replace(stage, where="") for stage in stages])

@@ -294,7 +294,8 @@ def test_a_cpu_has_nothing_to_tune() -> None:
 
 
 def test_the_tuner_takes_the_stages_that_are_left() -> None:
-    (found,) = tuners_for(Options(max_autotune=True), default_stages(tune=True)).values()
+    images, found = tuners_for(Options(max_autotune=True), default_stages(tune=True)).values()
+    assert images.stages[0].name == "assign-layouts"
     names = [stage.name for stage in found.stages]
     assert names[0] == "sum-columns-with-rows"
     assert not any(name.startswith("tune-kernels") for name in names)
@@ -303,8 +304,9 @@ def test_the_tuner_takes_the_stages_that_are_left() -> None:
 
 def test_what_is_asked_about_asks_nothing_itself_and_goes_through_the_stages_behind_who_asks() -> None:
     found = tuners_for(Options(), default_stages())
-    assert list(found) == ["measure-parts", "measure-unsure"]
-    first, second = ([stage.label for stage in tuner.stages] for tuner in found.values())
+    assert list(found) == ["measure-layouts", "measure-parts", "measure-unsure"]
+    images, first, second = ([stage.label for stage in tuner.stages] for tuner in found.values())
+    assert images[0] == "assign-layouts" and images[-len(first) :] == first
     assert first[0] == "choose-parts" and second[0] == "nest-products" and first[-len(second) :] == second
-    assert not {*first} & {"measure-parts", "measure-unsure", "tune-kernels"}
+    assert not {*images, *first} & {"measure-layouts", "measure-parts", "measure-unsure", "tune-kernels"}
     assert found["measure-parts"].log is found["measure-unsure"].log

@@ -1430,6 +1430,28 @@ FOUND: dict[str, Case] = {
         ],
         "(torch.nn.functional.gelu(x), v3)", [(2, 2, 17)], {}, "",
     ),
+    "300091": Case(
+        ["x = Joined(numbers(27, torch.float32, a), numbers(27, torch.float32, c) + 1)"], ["x"], [],
+        ["for one in x.split(2):", "    one.mul_(one.shape[0])"], "x.conj()", [(1, 1, 1), (7, 17, 3)], {}, "",
+    ),
+    "289238": Case(
+        ["x = distributed(numbers(80, torch.float32, a, a), 0)"], ["x"], [],
+        ["v1 = running(lambda x, y: x + y, x)", "v3 = v1.redistribute(placements=[Replicate()])"], "(v3, v1)",
+        [(3, 1, 6)], {}, "",
+    ),
+    "298053": Case(
+        ["x = numbers(9, torch.float32, a, a, a, 2)[..., 1]", "y = x.transpose(0, 2)"], ["x", "y"], [], ["x.add_(y)"],
+        "x.roll(4, 0)", [(7, 1, 1), (9, 1, 1)], {"dynamic": True}, "",
+    ),
+    "285861": Case(
+        ["x = numbers(1, torch.float32, c).requires_grad_()"], ["x"], [],
+        [
+            "v2 = torch.stack([x.bfloat16(), x.half()])",
+            "v3 = torch.fake_quantize_per_channel_affine("
+            "x, torch.full((c := x.shape[0],), 0.25), torch.zeros(c, dtype=torch.int32), 0, -8, 7)",
+        ],
+        "v2.prod(1) * 0.01", [(1, 2, 5)], {}, "all",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
@@ -1459,7 +1481,8 @@ of an input before it is given data, how many numbers there are in nothing, func
 subclasses, those of windows, complex DTensors of sizes that change, where a modulus lies among others,
 a subclass that lies otherwise than its operator says, a bit between an operator of a user's and what it writes to,
 what is no view of a result, a hook of what is one object in two results,
-parts of subclasses that count changes apart, and what is a view of one.
+parts of subclasses that count changes apart, and what is a view of one, a size of two parts that a guard settles, a
+part that is given back twice, an update that reads what it has written where that has gaps, no float64 beside 16 bits.
 """
 
 
@@ -1497,6 +1520,10 @@ ALONE = (
     "a function that reads no gradient",
     "600012308",
     "85006552",
+    "300091",
+    "289238",
+    "298053",
+    "285861",
 )
 """Of these no other test may know: each came without one, or it is not known that one came with it."""
 

@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, DictionaryAttr, Float16Type, Float32Type, Float64Type, FloatAttr
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import Argument
+from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
+from cuesta.transforms.views.images import has_choice, is_last
 
 _FORWARD: Final = "aten.convolution.default"
 _BACKWARD: Final = "aten.convolution_backward.default"
@@ -22,6 +24,10 @@ _STRIDE, _TRANSPOSED, _GROUPS = 3, 6, 8
 
 Source: a definition: the schema of `aten.convolution`.
 """
+TIMES: Final = "times"
+"""The attribute in which a call says how long it takes."""
+_LAYOUTS: Final = ("channels_first", "channels_last")
+"""What stands there."""
 
 _CPU: Final = {
     "plain": 2.0,
@@ -146,6 +152,7 @@ Source: a definition: three colours, and what is transparent.
 class Convolution:
     """A convolution, or its backward pass, as the forward pass is called."""
 
+    call: loops.ExternOp
     images: tuple[SSAValue, ...]
     """What it reads that is to lie alike."""
     made: SSAValue
@@ -163,18 +170,72 @@ class Convolution:
     of_weight: bool = False
     """Whether the gradient of the weight is one of the results."""
 
+    @property
+    def is_transposed(self) -> bool:
+        """Whether it is one the other way round."""
+        return self.arguments[_TRANSPOSED] is not False
+
+    @property
+    def given_last(self) -> tuple[SSAValue, ...]:
+        """What a backward pass reads that is channels last already, as a forward pass has left it."""
+        return tuple(image for image in self.images if self.is_backward and is_last(image))
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether it could be given and give images in either layout."""
+        if is_tensor(self.made) and not has_choice(self.made):
+            return False
+        return all(has_choice(image) or (self.is_backward and is_last(image)) for image in self.images)
+
     @classmethod
     def of(cls, call: loops.ExternOp) -> Convolution | None:
         """None when a call is another."""
         arguments, operands = call.arguments_attr.positional, call.operands
         if call.overload == _FORWARD and len(arguments) > _GROUPS:
-            return cls((operands[0],), call.results[0], operands[0], operands[1], call.results[0], arguments)
+            return cls(call, (operands[0],), call.results[0], operands[0], operands[1], call.results[0], arguments)
         if call.overload == _BACKWARD and len(arguments) > _GROUPS + 2 and isinstance(wanted := arguments[-1], tuple):
             gradient, image, weight = operands[:3]
             given, passes = arguments[1:-1], sum(map(bool, wanted[:2]))
             of_weight = bool(wanted[1])
-            return cls((gradient, image), call.results[0], image, weight, gradient, given, passes, True, of_weight)
+            return cls(
+                call, (gradient, image), call.results[0], image, weight, gradient, given, passes, True, of_weight
+            )
         return None
+
+
+@struct
+class LayoutTimes:
+    """How long a call takes with images in either layout, in us."""
+
+    first: float
+    last: float
+
+
+def times_of(call: loops.ExternOp) -> LayoutTimes | None:
+    """What a convolution says that it takes, in its attribute `times`; None when it says nothing.
+
+    Errors: CuestaError, at the call, when it says something else.
+    """
+    stated = call.attributes.get(TIMES)
+    if stated is None:
+        return None
+    values = [stated.data.get(name) for name in _LAYOUTS] if isinstance(stated, DictionaryAttr) else []
+    times = [float(value.value.data) for value in values if isinstance(value, FloatAttr)]
+    if len(times) != len(_LAYOUTS) or len(stated.data) != len(_LAYOUTS) or not all(map(_is_time, times)):
+        fail(
+            call, f"`{TIMES}` of a convolution is {{{', '.join(f'{name} = us' for name in _LAYOUTS)}}}", got=str(stated)
+        )
+    return LayoutTimes(*times)
+
+
+def state_times(call: loops.ExternOp, times: LayoutTimes) -> None:
+    """Lets a convolution say what it takes."""
+    values = zip(_LAYOUTS, (times.first, times.last), strict=True)
+    call.attributes[TIMES] = DictionaryAttr({name: FloatAttr(value, Float64Type()) for name, value in values})
+
+
+def _is_time(value: float) -> bool:
+    return math.isfinite(value) and value >= 0.0
 
 
 def channels_first_costs(convolution: Convolution, machine: Machine) -> float | None:
@@ -271,7 +332,7 @@ def kind_of_convolution(convolution: Convolution) -> str | None:
     kind = "" if groups == 1 else "depthwise" if groups == image[1] else "grouped"
     point = all(size == 1 for size in weight[2:])
     apart = isinstance(stride, tuple | list) and not point and tuple(stride) == weight[2:]
-    if arguments[_TRANSPOSED] is not False:
+    if convolution.is_transposed:
         return f"transposed {kind or ('patches' if apart else '')}".strip()
     if kind:
         return f"{kind} pointwise" if point and kind == "grouped" else kind
@@ -281,4 +342,12 @@ def kind_of_convolution(convolution: Convolution) -> str | None:
     return "pointwise" if point else "plain"
 
 
-__all__ = ["Convolution", "channels_first_costs", "kind_of_convolution"]
+__all__ = [
+    "TIMES",
+    "Convolution",
+    "LayoutTimes",
+    "channels_first_costs",
+    "kind_of_convolution",
+    "state_times",
+    "times_of",
+]

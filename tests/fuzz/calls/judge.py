@@ -256,17 +256,18 @@ def differences(actual: Results, call: Call, unit: float = torch.finfo(torch.flo
 def _values_off(name: str, have: Tensor, want: Tensor, call: Call, unit: float) -> str | None:
     """What is wrong with values that are not eager's: they are further from the truth than eager's, and than those of
     the runs whose functions are off by a digit. Where a program has no truth (autocast leaves float64 alone, so that an
-    update in place finds other tensors saved; float64 is drawn of more random bits, and everything after it of others),
-    and of digits that are read as integers, eager's result is the middle.
+    update in place finds other tensors saved; float64 is drawn of more random bits, and everything after it of others;
+    an operator does not take float64), and of digits that are read as integers, eager's result is the middle.
     """
     judged = _truth(call).get(name)
     middle, allowed = want, 0.0
-    if isinstance(judged, Tensor) and judged.shape == want.shape:
+    by_eager = not isinstance(judged, Tensor) and unit > 1e-4 and _has_fraction(want)
+    if by_eager or (isinstance(judged, Tensor) and judged.shape == want.shape):
         ulps = 4.0 * max(1.0, unit / _precision(want)) if unit > 1e-4 else 4.0
-        compared = compare(name, have, want, judged, strides=False, ulps=ulps)
+        compared = compare(name, have, want, want if by_eager else judged, strides=False, ulps=ulps)
         said = None if compared.passes else str(compared)
         if _has_fraction(want):
-            middle, allowed = judged, compared.allowed_largest
+            middle, allowed = want if by_eager else judged, compared.allowed_largest
     else:
         said = difference(have, want)
     if said is None or want.dtype == torch.bool or not (_has_fraction(want) or call.reads_digits):
