@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xdsl.dialects.builtin import BFloat16Type, DictionaryAttr, Float16Type, Float32Type, Float64Type, FloatAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import Argument
@@ -219,9 +219,10 @@ def times_of(call: loops.ExternOp) -> LayoutTimes | None:
     stated = call.attributes.get(TIMES)
     if stated is None:
         return None
-    values = [stated.data.get(name) for name in _LAYOUTS] if isinstance(stated, DictionaryAttr) else []
-    times = [float(value.value.data) for value in values if isinstance(value, FloatAttr)]
-    if len(times) != len(_LAYOUTS) or len(stated.data) != len(_LAYOUTS) or not all(map(_is_time, times)):
+    data: Mapping[str, Attribute] = stated.data if isinstance(stated, DictionaryAttr) else {}
+    values = [data.get(name) for name in _LAYOUTS]
+    times = [value.value.data for value in values if isinstance(value, FloatAttr)]
+    if not len(times) == len(data) == len(_LAYOUTS) or not all(map(_is_time, times)):
         fail(
             call, f"`{TIMES}` of a convolution is {{{', '.join(f'{name} = us' for name in _LAYOUTS)}}}", got=str(stated)
         )

@@ -261,19 +261,20 @@ def _values_off(name: str, have: Tensor, want: Tensor, call: Call, unit: float) 
     """
     judged = _truth(call).get(name)
     middle, allowed = want, 0.0
-    by_eager = not isinstance(judged, Tensor) and unit > 1e-4 and _has_fraction(want)
-    if by_eager or (isinstance(judged, Tensor) and judged.shape == want.shape):
+    has_halves_alone = not isinstance(judged, Tensor) and unit > 1e-4 and _has_fraction(want)
+    judged = want if has_halves_alone else judged
+    if isinstance(judged, Tensor) and judged.shape == want.shape:
         ulps = 4.0 * max(1.0, unit / _precision(want)) if unit > 1e-4 else 4.0
-        compared = compare(name, have, want, want if by_eager else judged, strides=False, ulps=ulps)
+        compared = compare(name, have, want, judged, strides=False, ulps=ulps)
         said = None if compared.passes else str(compared)
         if _has_fraction(want):
-            middle, allowed = want if by_eager else judged, compared.allowed_largest
+            middle, allowed = judged, compared.allowed_largest
     else:
         said = difference(have, want)
     if said is None or want.dtype == torch.bool or not (_has_fraction(want) or call.reads_digits):
         return said
     runs = call.nudged if _has_fraction(want) else call.nudged_halves
-    if judged is None and unit > 1e-4 and _has_fraction(want):
+    if has_halves_alone:
         runs = [*runs, *call.nudged_halves]  # 16 bits on the way, of which nothing else says what they are good for
     return None if _is_within(have, middle, [run.get(name) for run in runs if isinstance(run, dict)], allowed) else said
 

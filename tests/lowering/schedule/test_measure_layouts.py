@@ -158,5 +158,5 @@ def test_what_cannot_be_run_leaves_it_to_the_table() -> None:
 )
 def test_other_times_are_refused(stated: str) -> None:
     module = on_cuda(parse(FORWARD.replace(" ATTRIBUTES", f" {{times = {stated}}}")))
-    with pytest.raises(CuestaError, match="`times` of a convolution is {channels_first = us, channels_last = us}"):
+    with pytest.raises(CuestaError, match=r"`times` of a convolution is \{channels_first = us, "):
         AssignLayoutsPass().apply(make_context(), module)
