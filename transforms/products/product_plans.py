@@ -356,10 +356,13 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = len(together), len({one.left for one in together}) == 1
     consumer, widest = product.consumer, 8 * byte_width(product.result)
     points, result = math.prod(product.sizes[:2]) * product.batch, byte_width(product.result)
+    alive = 1
     if consumer is None:
         after, bytes_after = 0.0, result - product.bits / 8
     else:
-        after = _work_after(consumer, {op.result for op in loads_of(consumer) if op.source is product.result})
+        own = {load.result for load in loads_of(consumer) if load.source in results}
+        each = own | {load.result for load in loads_of(consumer) if _size(load.source) >= points}
+        after, alive = _work_after(consumer, set(each)), _alive(consumer, own, each)
         widest = max(widest, _widest(consumer))
         moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
         moved += sum(_held(store.target) for store in stores_of(consumer))
@@ -376,6 +379,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
             promoted=promoted,
             precision=precision,
             widest=widest,
+            alive=alive,
         )
     works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
@@ -389,7 +393,8 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     both = (works[0], works[1]), (bits[0], bits[1]), count, shared
-    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, promoted, precision, widest)
+    ends = promoted, precision, widest, alive
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, *ends)
 
 
 def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:
@@ -485,6 +490,22 @@ def _work_after(domain: loops.DomainOp, made: set[SSAValue]) -> float:
     return found
 
 
+def _alive(nest: loops.NestOp, own: set[SSAValue], each: set[SSAValue]) -> int:
+    """How many values of each point there are at a time in what follows a product, one operation after the other for
+    all points of a tile: `own`, which are sums, what it loads for `each`, and what it makes of them.
+    """
+    ops = list(nest.body.ops)
+    last = {operand: place for place, op in enumerate(ops) for operand in op.operands}
+    made, living, found = set(each), set(own), len(own)
+    for place, op in enumerate(ops):
+        if isinstance(op, elem.ElementwiseOp) and not made.isdisjoint(op.operands):
+            made.update(op.results)
+        living.update(made.intersection(op.results))
+        living = {value for value in living if last.get(value, -1) > place}
+        found = max(found, len(living))
+    return max(found, 1)
+
+
 def _work_of(op: Operation) -> float:
     """The work of an op in a kernel's arithmetic, in which nothing else hides it."""
     work = WORK.get(type(op), 0.0)
@@ -495,9 +516,14 @@ def _work_of(op: Operation) -> float:
     return work * (EXACT if getattr(op, "precision", None) is None else QUICK)
 
 
+def _size(tensor: SSAValue) -> int:
+    """The elements of a tensor."""
+    return math.prod(static(sizes_of(tensor_type_of(tensor))))
+
+
 def _held(tensor: SSAValue) -> float:
     """The bytes of a tensor."""
-    return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
+    return _size(tensor) * byte_width(tensor)
 
 
 __all__ = [

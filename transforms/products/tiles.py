@@ -145,6 +145,14 @@ HELD = 1.25
 
 Source: machine code for sm_90 (Triton 3.6): 1.1 to 1.6 of twelve tiles.
 """
+PACKED = 0.5
+"""Of the values for an element of a tile that a thread has at a time after a sum, so many are no register: one of 16
+bits is half of one, as it was loaded. Two values of 128 elements fit, three do not.
+
+Source: machine code for sm_90 (Triton 3.7), tiles of 128 by 128 with four warps: a sum, with an addend, a gate, the
+gradient of a tanh 158 to 254 registers; the gradient of a SiLU 255, and 1 kB of memory for each thread (with eight
+warps none), of a GELU 1.4 kB (40 bytes).
+"""
 CUT, ADDED = 8.0, 3.0
 """Instructions in which an element of a factor is cut into pieces, and those for an element of a tile in each step:
 what is no number counts as nothing, and f32 adds.
@@ -227,6 +235,8 @@ class Around:
     """How units take factors of f32 (`kernel.contract`)."""
     widest: int = 0
     """The bits of the widest element that is read or written for an element of the result; 0 for those of factors."""
+    alive: int = 1
+    """Values for an element of the result that there are at a time after the product."""
 
 
 ALONE = Around()
@@ -381,7 +391,8 @@ def programs_together(bits: int, made: dict[str, int], machine: Machine, around:
         held += around.sums * width * depth * PIECES * 2
     if "programs" in made:  # the next tile's factors are there while this one is stored
         held += height * width * (_STORED_WIDE if max(bits, around.widest) > 16 else 1)
-    if wanted > machine.registers or held > machine.shared:
+    finished = int(height * width / (warps * 32) * (around.alive - PACKED)) + 48
+    if max(wanted, finished) > machine.registers or held > machine.shared:
         return 0
     return max(1, min(machine.shared // held, _REGISTERS // (32 * warps * wanted), 8))
 
