@@ -74,7 +74,7 @@ class Options:
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
     measure_unsure: bool = _option(
-        True, "time a few schedules on the device for those kernels of which the models of costs are not sure"
+        True, "time layouts of convolutions, and a few schedules of kernels that no model is sure of, on the device"
     )
     checks: str = _option("auto", "what is checked when it runs: of a program from a text, or calls too", CHECKS)
     target: str = _option(

@@ -7,6 +7,7 @@ library's product, and each nest with the best of its tilings (`transforms/tilin
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from xdsl.dialects.builtin import Float32Type, f32
 from xdsl.ir import Operation, SSAValue
@@ -362,7 +363,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     else:
         own = {load.result for load in loads_of(consumer) if load.source in results}
         each = own | {load.result for load in loads_of(consumer) if _size(load.source) >= points}
-        after, alive = _work_after(consumer, set(each)), _alive(consumer, own, each)
+        after, alive = _work_after(consumer, set(own), each), _alive(consumer, own, each)
         widest = max(widest, _widest(consumer))
         moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
         moved += sum(_held(store.target) for store in stores_of(consumer))
@@ -480,13 +481,20 @@ def _widest(nest: loops.NestOp) -> int:
     return max(8 * byte_width(one) for one in (*tensors, *(store.target for store in stores_of(nest))))
 
 
-def _work_after(domain: loops.DomainOp, made: set[SSAValue]) -> float:
-    """What a nest or a reduction makes of values that it has, in float adds for each point."""
-    found = 0.0
+def _work_after(domain: loops.DomainOp, made: set[SSAValue], each: Collection[SSAValue] = ()) -> float:
+    """What a nest or a reduction makes of values that it has, in float adds for each point; and what is dear of what it
+    makes of others that it has for `each` point.
+    """
+    found, beside = 0.0, set(each)
     for op in domain.body.ops:
-        if isinstance(op, elem.ElementwiseOp) and not made.isdisjoint(op.operands):
+        if not isinstance(op, elem.ElementwiseOp):
+            continue
+        if not made.isdisjoint(op.operands):
             made.update(op.results)
             found += _work_of(op)
+        elif not beside.isdisjoint(op.operands):
+            beside.update(op.results)
+            found += work if (work := _work_of(op)) >= DEAR else 0.0
     return found
 
 

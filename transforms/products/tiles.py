@@ -147,11 +147,11 @@ Source: machine code for sm_90 (Triton 3.6): 1.1 to 1.6 of twelve tiles.
 """
 PACKED = 0.5
 """Of the values for an element of a tile that a thread has at a time after a sum, so many are no register: one of 16
-bits is half of one, as it was loaded. Two values of 128 elements fit, three do not.
+bits is half of one, as it was loaded. Two values of 128 elements fit (a sum, with an addend, a gate, the gradient of a
+tanh: 158 to 254 registers), three do not (the gradient of a SiLU: 255, and 1 kB of memory for each thread, with eight
+warps none; of a GELU 1.4 kB, 40 bytes).
 
-Source: machine code for sm_90 (Triton 3.7), tiles of 128 by 128 with four warps: a sum, with an addend, a gate, the
-gradient of a tanh 158 to 254 registers; the gradient of a SiLU 255, and 1 kB of memory for each thread (with eight
-warps none), of a GELU 1.4 kB (40 bytes).
+Source: machine code for sm_90 (Triton 3.7), tiles of 128 by 128 with four warps.
 """
 CUT, ADDED = 8.0, 3.0
 """Instructions in which an element of a factor is cut into pieces, and those for an element of a tile in each step:

@@ -115,7 +115,7 @@ def test_an_edit_that_changes_results_is_seen(
     [
         (["{}/000_inference", "--until", "fuse-nets"], "there is no stage 'fuse-nets', did you mean 'fuse-nests'?"),
         (
-            ["{}/000_inference/15_fuse-nests.mlir", "--until", "cse"],
+            ["{}/000_inference/16_fuse-nests.mlir", "--until", "cse"],
             "the stage 'cse' is past: the program stands after",
         ),
         (["{}", "--until", "tune-kernels"], "the stage 'tune-kernels' is not among those of this program"),

@@ -256,13 +256,11 @@ def differences(actual: Results, call: Call, unit: float = torch.finfo(torch.flo
 def _values_off(name: str, have: Tensor, want: Tensor, call: Call, unit: float) -> str | None:
     """What is wrong with values that are not eager's: they are further from the truth than eager's, and than those of
     the runs whose functions are off by a digit. Where a program has no truth (autocast leaves float64 alone, so that an
-    update in place finds other tensors saved; float64 is drawn of more random bits, and everything after it of others;
-    an operator does not take float64), and of digits that are read as integers, eager's result is the middle.
+    update in place finds other tensors saved; float64 is drawn of more random bits, and everything after it of others),
+    and of digits that are read as integers, eager's result is the middle.
     """
     judged = _truth(call).get(name)
     middle, allowed = want, 0.0
-    has_halves_alone = not isinstance(judged, Tensor) and unit > 1e-4 and _has_fraction(want)
-    judged = want if has_halves_alone else judged
     if isinstance(judged, Tensor) and judged.shape == want.shape:
         ulps = 4.0 * max(1.0, unit / _precision(want)) if unit > 1e-4 else 4.0
         compared = compare(name, have, want, judged, strides=False, ulps=ulps)
@@ -274,7 +272,7 @@ def _values_off(name: str, have: Tensor, want: Tensor, call: Call, unit: float) 
     if said is None or want.dtype == torch.bool or not (_has_fraction(want) or call.reads_digits):
         return said
     runs = call.nudged if _has_fraction(want) else call.nudged_halves
-    if has_halves_alone:
+    if judged is None and unit > 1e-4 and _has_fraction(want):
         runs = [*runs, *call.nudged_halves]  # 16 bits on the way, of which nothing else says what they are good for
     return None if _is_within(have, middle, [run.get(name) for run in runs if isinstance(run, dict)], allowed) else said
 

@@ -74,7 +74,10 @@ class NudgedMode(TorchDispatchMode):
         if type(result) is not Tensor or "out" in (kwargs or {}):
             return result
         rounds = name in FUNCTIONS | NORMS or (name == "abs" and args[0].is_complex())
-        if not rounds and not (self.halves and result.dtype in HALVES and torch.Tag.pointwise in func.tags):
+        is_single = torch.Tag.pointwise in getattr(func, "tags", ()) or (
+            name == "_to_copy" and _is_cut(args[0], result)
+        )
+        if not rounds and not (self.halves and result.dtype in HALVES and is_single):
             return result
         if func._schema.is_mutable:
             return result.copy_(self._nudged(result))
@@ -110,6 +113,11 @@ def _as(value: Any, given: torch.dtype, wanted: torch.dtype) -> Any:
     if isinstance(value, Tensor):
         return value.to(wanted) if value.dtype == given else value
     return wanted if value is given else value
+
+
+def _is_cut(given: Tensor, made: Tensor) -> bool:
+    """Whether a copy has fewer bits, of another floating type."""
+    return _has_fraction(given.dtype) and given.dtype.itemsize > made.dtype.itemsize
 
 
 def _has_fraction(dtype: torch.dtype) -> bool:
