@@ -252,13 +252,8 @@ def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any], device: 
                 first.append(start.elapsed_time(end) * 1e3)
             except RuntimeError:  # more registers or shared memory than there are
                 first.append(math.inf)
-        alive = [
-            position
-            for position, time in enumerate(first)
-            if math.isfinite(time) and time <= max(SOON, HOPELESS * min(first))
-        ]
-        together = sum(first[position] for position in alive)
-        rounds = max(FEWEST if together < LONG else 1, min(MOST, int(MICROSECONDS / max(1.0, together))))
+        alive = worth_timing(first)
+        rounds = rounds_for(sum(first[position] for position in alive))
         torch.cuda._sleep(AHEAD)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]  # what torch's own benchmarks use
         events = [[run(functions[position]) for position in alive] for _ in range(rounds)]
         torch.cuda.synchronize()
@@ -266,6 +261,17 @@ def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any], device: 
     for number, position in enumerate(alive):
         times[position] = statistics.median(row[number][0].elapsed_time(row[number][1]) * 1e3 for row in events)
     return times
+
+
+def worth_timing(first: Sequence[float]) -> list[int]:
+    """The positions of what is run again, by how long each took the first time."""
+    most = max(SOON, HOPELESS * min(first, default=math.inf))
+    return [position for position, time in enumerate(first) if math.isfinite(time) and time <= most]
+
+
+def rounds_for(together: float) -> int:
+    """How often programs are run that take so many us together."""
+    return max(FEWEST if together < LONG else 1, min(MOST, int(MICROSECONDS / max(1.0, together))))
 
 
 @struct

@@ -28,7 +28,7 @@ from cuesta.options import Options
 from cuesta.pipeline import default_stages
 from cuesta.record import CompileRecord
 from cuesta.staging import can_ask
-from cuesta.tuning import Timings, Tuner, arguments_of, tuners_for
+from cuesta.tuning import FEWEST, MOST, Timings, Tuner, arguments_of, rounds_for, tuners_for, worth_timing
 from tests.support.triton_interpreter import on_cuda, parse
 
 EXP = """
@@ -310,3 +310,15 @@ def test_what_is_asked_about_asks_nothing_itself_and_goes_through_the_stages_beh
     assert first[0] == "choose-parts" and second[0] == "nest-products" and first[-len(second) :] == second
     assert not {*images, *first} & {"measure-layouts", "measure-parts", "measure-unsure", "tune-kernels"}
     assert found["measure-parts"].log is found["measure-unsure"].log
+
+
+def test_what_is_hopeless_is_not_run_again() -> None:
+    """A library's kernel of last resort takes a second, where another takes a millisecond."""
+    assert worth_timing([900.0, 1_000_000.0, 2_000.0, math.inf]) == [0, 2]
+    assert worth_timing([5.0, 400.0]) == [0, 1], "the host may have been what was waited for"
+    assert worth_timing([math.inf, math.inf]) == [] == worth_timing([])
+
+
+def test_what_takes_long_is_run_seldom() -> None:
+    times = (0.0, 10.0, 1_000.0, 50_000.0, 900_000.0)
+    assert [rounds_for(together) for together in times] == [MOST, MOST, 20, FEWEST, 1]
