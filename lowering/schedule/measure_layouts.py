@@ -4,8 +4,8 @@
     →
     %y = loops.extern pure "aten.convolution.default"(%x, %w, …) {times = {channels_first = 31.2 : f64, …}}
 
-What a library is fast in depends on sizes, windows, groups and types in ways that no table of kinds says: up to a tenth
-of the calls of each kind take twice as long in the layout that their kind is best in. `assign-layouts` weighs what is
+What a library is fast in depends on sizes, windows, groups and types in ways that no table of kinds says: 1 to 17 % of
+the calls of a kind take more than twice as long in the layout that the kind is best in. `assign-layouts` weighs what is
 stated here against copies and nests around the call. Without a device to ask nothing changes, and the table it is.
 Answers are kept on disk.
 """
