@@ -167,6 +167,7 @@ OVERLAPPING: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
     "itself by another view": (lambda x: x.view(-1).mul_(x.view(-1)), False),
     "apart": (lambda x: x[:1].add_(x[2:]), False),
     "every other": (lambda x: x[:, ::2].mul_(x[:, 1::2]), False),
+    "copied from the next column": (lambda x: x[:, :-1].copy_(x[:, 1:]), False),
     "half of each row": (lambda x: x[:, :2].mul_(x[:, 2:]), False),
 }
 
