@@ -17,13 +17,11 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from cuesta.lowering.capture.memory_ranges import (
-    has_no_gaps,
+    is_changed_by,
     is_known,
     is_several,
     known_to_meet,
-    lie_alike,
     may_meet,
-    meet_now,
     memory_of,
     overlaps,
 )
@@ -135,18 +133,10 @@ def _is_of_elements(node: Node) -> bool:
 
 
 def _reads_a_part(node: Node, written: Node) -> bool:
-    """Whether a call reads elements that it writes to, which do not lie as those do. Near miss: a copy between parts
-    with gaps, c[:, :-1] = c[:, 1:], which eager makes as it is meant, from the first element on.
-    """
+    """Whether a call reads elements that it writes to, which do not lie as those do."""
     copies = name_of(node).partition(".")[0] in ("setitem", "copy_", "_foreach_copy_")
-    for target in tensors_of(written):
-        others = (one for source in node.all_input_nodes if source is not written for one in tensors_of(source))
-        alike = [one for one in others if memory_of(one) == memory_of(target) and one.dtype == target.dtype]
-        if copies:
-            alike = [one for one in alike if has_no_gaps(one) and has_no_gaps(target)]
-        if any(meet_now(one, target) for one in alike if not lie_alike(one, target)):
-            return True
-    return False
+    others = [one for source in node.all_input_nodes if source is not written for one in tensors_of(source)]
+    return any(is_changed_by(one, target, copies=copies) for target in tensors_of(written) for one in others)
 
 
 _INSERTIONS: Final = ("as_strided_scatter", "copy", "diagonal_scatter", "select_scatter", "slice_scatter")

@@ -76,6 +76,16 @@ def meet_now(a: torch.Tensor, b: torch.Tensor) -> bool:
     return _can_be(_now(b.storage_offset()) - _now(a.storage_offset()), steps, [_TRIES])
 
 
+def is_changed_by(read: torch.Tensor, written: torch.Tensor, *, copies: bool) -> bool:
+    """Whether an update of one tensor, element by element, changes what it has yet to read of another of its type, in
+    this call. Near misses: the same elements in the same order; a copy between parts with gaps, c[:, :-1] = c[:, 1:],
+    of which eager makes what is meant, as it goes forwards.
+    """
+    if memory_of(read) != memory_of(written) or read.dtype != written.dtype or lie_alike(read, written):
+        return False
+    return (not copies or (has_no_gaps(read) and has_no_gaps(written))) and meet_now(read, written)
+
+
 def _can_be(distance: int, steps: Sequence[tuple[int, int, int]], tries: list[int]) -> bool:
     """Whether a distance is a sum of steps, each taken some times, forwards or backwards; the largest first."""
     if not steps:
